@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dfprivacy._visible import visible
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, markdown, paragraph
-from dfprivacy.tidy import COLUMNS_MAX, csv_of, frame_of, leaves, rows_of, scalar, table_of
-from dfprivacy.wording import clearly_some, covered, number, of_sample, only_limited, pvalue, sure
+from dfprivacy.tidy import COLUMNS_MAX, csv_of, frame_of, is_scalar, nested_scalars, rows_of, table_of
+from dfprivacy.wording import clearly_some, covered_phrase, mark_limited, name_sample, number, pvalue, uncertainty
 
 if TYPE_CHECKING:
     import os
@@ -106,7 +106,7 @@ class Displayed:
         for row in rows if self.covers is not None else ():
             covers = row.setdefault("covers", self.covers)
             if covers is not None and self.privacy and self.privacy.found:
-                row["covers"] = only_limited(covers)
+                row["covers"] = mark_limited(covers)
         return rows
 
     def _tidy(self) -> Sequence[Mapping[str, Any]]:
@@ -116,10 +116,10 @@ class Displayed:
         number within is a row.
         """
         result = {name: getattr(self, name) for name in self._shown} or self.result
-        cells = {name: value for name, value in result.items() if scalar(value) and name != "covers"}
+        cells = {name: value for name, value in result.items() if is_scalar(value) and name != "covers"}
         if cells:
             return [dict(list(cells.items())[:COLUMNS_MAX])]
-        places = [*leaves(result)]
+        places = [*nested_scalars(result)]
         return [{"term": [place for place, _ in places], "value": [value for _, value in places]}]
 
     def _table(self, columns: Mapping[str, list[Any]]) -> Any:
@@ -141,19 +141,19 @@ class Displayed:
         rows += [("note", note) for note in more if note and not any(note in text for _, text in rows)]
         if self.covers is not None:
             at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))
-            rows = [*rows[:at], ("covers", covered(self.covers, getattr(self, "bounds", None))), *rows[at:]]
+            rows = [*rows[:at], ("covers", covered_phrase(self.covers, getattr(self, "bounds", None))), *rows[at:]]
         return [(name, self._for_sample(text)) for name, text in rows]
 
     def _for_sample(self, text: str) -> str:
         """Replace the table by the sample in a text, if a secret sample was asked."""
         sample = bool(self.privacy and self.privacy.sample) or (self.covers or "").endswith("sample")
-        return of_sample(text) if sample else text
+        return name_sample(text) if sample else text
 
     def _grid(self) -> Grid | None:
         """Return a table of many numbers to show above the rows; None if the result has no such table."""
         return None
 
-    def _brief(self) -> str:
+    def _one_line(self) -> str:
         """Write all rows of the text in one line."""
         grid = self._grid()
         rows = [*([] if grid is None else grid.rows), *self._full_rows()]
@@ -175,7 +175,7 @@ class Displayed:
         error = None if low is None or high is None else (high - low) / 4
         told = f"{names[0]}{f' of {of}' if of else ''} {number(row[names[0]], error)}"
         more = f", and {len(rows) - 1:,} more below" if len(rows) > 1 else ""
-        how = sure(low, high, getattr(self, "confidence", None), p=p)
+        how = uncertainty(low, high, getattr(self, "confidence", None), p=p)
         return f"{question or f'This {type(self).__name__}'} gives {told}{how}{more}."
 
     @property

@@ -169,7 +169,7 @@ class MethodSignature:
         return first, second
 
     @cached_property
-    def gathering_parameter(self) -> str:
+    def kwargs_parameter(self) -> str:
         """Name of the ``**`` parameter of the function that measures; empty without such a parameter."""
         every = inspect.signature(self.function).parameters.values()
         return next((one.name for one in every if one.kind is one.VAR_KEYWORD), "")
@@ -257,7 +257,7 @@ class MethodSignature:
             If they do not match, or one is not what its annotation says.
         """
         if (
-            self.gathering_parameter and args and all(map(_is_expression, args))
+            self.kwargs_parameter and args and all(map(_is_expression, args))
         ):  # what is gathered by name: its own check says what to write instead
             args = [tuple(args)]
         try:
@@ -295,7 +295,7 @@ class MethodSignature:
         if name in self.tables and value is not None:
             return public_table(value, what)
         check_given(what, value)
-        if name == self.gathering_parameter and isinstance(value, Mapping):
+        if name == self.kwargs_parameter and isinstance(value, Mapping):
             for each, given in value.items():
                 check_given(f"{self.name}(): {each}", given)
         elif name not in self.columns:
@@ -387,7 +387,7 @@ class MethodSignature:
             The result of the function.
         """
         own = {name: arguments[name] for name in self._own_names[0]}
-        gathered = own.pop(self.gathering_parameter, {})
+        gathered = own.pop(self.kwargs_parameter, {})
         return self.function(curator, **own, **gathered)
 
     def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:

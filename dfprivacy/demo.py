@@ -49,51 +49,57 @@ def run(ledger: str, picture: Path) -> None:
         raise _missing_library("Polars") from None
 
     survey = load_survey()
-    say("A survey about extramarital affairs", f"{len(survey):,} rows; columns: {', '.join(survey.columns)}")
+    print_section(
+        "A survey about extramarital affairs", f"{len(survey):,} rows; columns: {', '.join(survey.columns)}"
+    )
 
     private = protect_survey(survey, ledger)
-    say("Protected: this is all that a view shows", private)
+    print_section("Protected: this is all that a view shows", private)
 
     compared: dict[str, Any] = {"by": "religious", "groups": (1, 4), "epsilon": 0.4}
-    say(
+    print_section(
         "What a question would cost and find, before asking it", private.explain("ttest", "yrs_married", **compared)
     )
 
-    say("pandas: how old are they?", survey.dp.quantile("age", [0.25, 0.5, 0.75], epsilon=0.2))
-    say("", private.budget)
+    print_section("pandas: how old are they?", survey.dp.quantile("age", [0.25, 0.5, 0.75], epsilon=0.2))
+    print_section("", private.budget)
 
     eager: Any = pl.DataFrame({name: survey[name].to_numpy() for name in survey.columns})
     protect_survey(eager, ledger)
     married = eager.dp.ttest("yrs_married", **compared)
-    say("Polars DataFrame, same account: are the not (1) and strongly (4) religious married for as long?", married)
-    say("", private.budget)
+    print_section(
+        "Polars DataFrame, same account: are the not (1) and strongly (4) religious married for as long?", married
+    )
+    print_section("", private.budget)
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "survey.parquet"
         eager.write_parquet(file)
         lazy: Any = pl.scan_parquet(file)
         protect_survey(lazy, ledger)
-        say("Polars LazyFrame, streamed from Parquet: do they rate their marriages alike?",
+        print_section("Polars LazyFrame, streamed from Parquet: do they rate their marriages alike?",
             lazy.dp.chi2("rate_marriage", "religious", method="table", epsilon=0.4))  # fmt: skip
-    say("", private.budget)
+    print_section("", private.budget)
 
-    say("A regression: do affairs go with the rating?", private.ols("affairs ~ rate_marriage", epsilon=0.5))
-    say(
+    print_section(
+        "A regression: do affairs go with the rating?", private.ols("affairs ~ rate_marriage", epsilon=0.5)
+    )
+    print_section(
         "Distance correlation: does age go with years of marriage?", private.dcor("age", "yrs_married", epsilon=0.1)
     )
-    say("", private.budget)
+    print_section("", private.budget)
 
     again = survey.dp.quantile("age", [0.25, 0.5, 0.75], epsilon=0.2)
-    say("The first question again: answered from the ledger", again.privacy, private.budget)
+    print_section("The first question again: answered from the ledger", again.privacy, private.budget)
 
-    say("A question the account cannot pay")
+    print_section("A question the account cannot pay")
     try:
         private.ttest("yrs_married", popmean=10, epsilon=0.5)
     except BudgetExceeded as refusal:
-        say("", f"BudgetExceeded: {refusal}")
+        print_section("", f"BudgetExceeded: {refusal}")
 
-    say("A picture of the second answer", _draw_to_file(married, picture))
-    say("What is left", private.budget)
+    print_section("A picture of the second answer", _draw_to_file(married, picture))
+    print_section("What is left", private.budget)
 
 
 def _draw_to_file(release: Release, picture: Path) -> str:
@@ -114,7 +120,7 @@ def protect_survey(frame: Any, ledger: str) -> PrivateFrame:
     return protect(frame, "fair-1978", epsilon=2, bounds=BOUNDS, categories=CATEGORIES, ledger=ledger)
 
 
-def say(title: str, *things: object) -> None:
+def print_section(title: str, *things: object) -> None:
     """Print a title, and lines of text below it."""
     if title:
         print(f"\n── {title}")  # noqa: T201

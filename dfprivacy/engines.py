@@ -88,7 +88,7 @@ class Engine(ABC):
             Rows that are together in memory, in order, with these columns or more.
         """
 
-    def together(self, column: str) -> Sequence[Engine]:  # noqa: ARG002
+    def split_by_person(self, column: str) -> Sequence[Engine]:  # noqa: ARG002
         """Divide the rows into parts so that all rows of a person are in one part, in order.
 
         Parameters
@@ -145,8 +145,8 @@ class Cluster(Engine):
     """A table whose rows are in other processes, or on other machines."""
 
     @abstractmethod
-    def together(self, column: str) -> Sequence[Cluster]:
-        """Divide the rows into parts so that all rows of a person are in one part; see `Engine.together`."""
+    def split_by_person(self, column: str) -> Sequence[Cluster]:
+        """Divide the rows into parts so that all rows of a person are in one part; see `Engine.split_by_person`."""
 
     @abstractmethod
     def run(

@@ -16,10 +16,10 @@ from dfprivacy.inference.clipped import SHARE, WEIGHT
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import SPREAD
 from dfprivacy.mechanism import Mechanism, mechanism
-from dfprivacy.plotting import axes, explained, ink, interval
+from dfprivacy.plotting import axes, draw_interval, interval_legend, text_color
 from dfprivacy.release import ConfidenceInterval, Release
 from dfprivacy.schema import Column, as_probability
-from dfprivacy.wording import limited, noise_share, number, sure
+from dfprivacy.wording import bounds_phrase, noise_share, number, uncertainty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Estimate",
     "check_squares",
+    "inference_fields",
     "measure_beyond",
     "measure_moments",
     "measure_weighted",
     "public_sizes",
     "statistic",
-    "tested",
 ]
 
 _TABLES = 256
@@ -336,11 +336,11 @@ class Estimate(Release):
 
     _row_counts: ClassVar[tuple[str, ...]] = ("n",)
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the estimate under draws of the noise."""
         from dfprivacy.inference.moments import NoisyMoments
 
-        sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
+        sums = NoisyMoments.from_release(self.released, self.bounds).replicates
         return {"estimate": _FUNCTIONS[self.term](sums.estimate[0])[0][..., 0]}
 
     @property
@@ -349,12 +349,12 @@ class Estimate(Release):
         return ("estimate", "low", "high", "standard_error", "noise_standard_error", *tested, "n", "notes")
 
     @property
-    def _sampling(self) -> float:
+    def _sampling_error(self) -> float:
         return math.sqrt(max(self.standard_error**2 - self.noise_standard_error**2, 0.0))
 
     @property
     def _noise_part(self) -> float | None:
-        return noise_share(self.standard_error, self._sampling) or 0.0
+        return noise_share(self.standard_error, self._sampling_error) or 0.0
 
     def _tidy(self) -> list[dict[str, Any]]:
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "pvalue", "n")
@@ -362,8 +362,8 @@ class Estimate(Release):
 
     def _sentence(self) -> str:
         """Write the estimate, and the result of the test."""
-        of = f"The {self.term} of {self._noun(self.column)}{limited(self.covers, self.bounds)}"
-        how = sure(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
+        of = f"The {self.term} of {self._label(self.column)}{bounds_phrase(self.covers, self.bounds)}"
+        how = uncertainty(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
         found = ""
         if self.null is not None:
             side = {"two-sided": "different from", "greater": "above", "less": "below"}[self.alternative]
@@ -373,12 +373,12 @@ class Estimate(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate, its interval, and the part of the interval that is privacy noise."""
         ax = axes(ax)
-        interval(ax, 0, self.estimate, (self.low, self.high), noise=self._noise_part)
-        ax.plot(self.estimate, 0, "o", color=ink(ax))
+        draw_interval(ax, 0, self.estimate, (self.low, self.high), noise=self._noise_part)
+        ax.plot(self.estimate, 0, "o", color=text_color(ax))
         if self.null is not None:
             ax.axvline(self.null, color="grey", ls=":")
-        ax.set(yticks=[], xlabel=f"{self.term} of {self._called(self.column)}")
-        explained(ax, self.confidence, [self._noise_part], "o")
+        ax.set(yticks=[], xlabel=f"{self.term} of {self._with_units(self.column)}")
+        interval_legend(ax, self.confidence, [self._noise_part], "o")
         return ax
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
@@ -413,11 +413,11 @@ class Estimate(Release):
                 f"No statistic {self.term!r} is defined here.",
                 "Define the statistic as it was when the question was asked.",
             )
-        found = _infer_statistic(NoisyMoments.of_release(self.released, self.bounds), _FUNCTIONS[self.term])
+        found = _infer_statistic(NoisyMoments.from_release(self.released, self.bounds), _FUNCTIONS[self.term])
         return found.interval(level, self.alternative)
 
 
-def tested(
+def inference_fields(
     found: Inference,
     null: float | None,
     alternative: Literal["two-sided", "less", "greater"],
@@ -519,18 +519,18 @@ def statistic(
             nan_policy: NanPolicy,
         ) -> Estimate:
             from dfprivacy.inference.moments import NoisyMoments
-            from dfprivacy.inference.notes import doubts
+            from dfprivacy.inference.notes import noise_notes
 
             sums = NoisyMoments.measured(*measured, column)
             found = _infer_statistic(sums, function)
             return Estimate(
-                **tested(found, null, alternative, alpha, confidence),
+                **inference_fields(found, null, alternative, alpha, confidence),
                 term=called.replace("_", " "),
                 n=float(sums.size[0]),
                 column=column.name,
                 bounds=(column.low, column.high),
                 nan_policy=nan_policy,
-                notes=(*sums.limits(), *doubts(found, sums)),
+                notes=(*sums.limits(), *noise_notes(found, sums)),
                 clipped=sums.shares and sums.shares[0],
                 released=sums.released,
             )
@@ -543,7 +543,7 @@ def statistic(
             given = given and f" if {given}"
             noisy, sizes = curator.planned
             sums = NoisyMoments.measured(noisy, sizes, column)
-            releases = sums.simulated([max(rows, 2)], [column.mid], [sd], _TABLES)
+            releases = sums.simulate([max(rows, 2)], [column.mid], [sd], _TABLES)
             found = _infer_statistic(releases, function)
             noise = float(np.median(found.noise_standard_error))
             size = abs(float(np.median(found.estimate)))

@@ -180,11 +180,11 @@ class Node:
         """Read what `to_json` wrote; raise an `ArgumentError` for anything else."""
         return _read_json(plain, _DEPTH_MAX)
 
-    def replaced(self, nodes: Mapping[str, Node]) -> Node:
+    def substitute(self, nodes: Mapping[str, Node]) -> Node:
         """Return the expression with some columns replaced by expressions."""
         if self.operation == "col":
             return nodes.get(str(self.parts[0]), self)
-        return Node(self.operation, tuple(p.replaced(nodes) if isinstance(p, Node) else p for p in self.parts))
+        return Node(self.operation, tuple(p.substitute(nodes) if isinstance(p, Node) else p for p in self.parts))
 
     def __str__(self) -> str:
         if self.operation == "col":
@@ -239,13 +239,13 @@ class Formula:
     @property
     def portable(self) -> bool:
         """Whether the values have the same bits on all processors, as arithmetic and roots have under IEEE 754."""
-        return not any(node.operation in _UNSETTLED for node in _from_leaves(self.node))
+        return not any(node.operation in _UNSETTLED for node in _post_order(self.node))
 
     @cached_property
     def total(self) -> bool:
         """Whether the values are never missing, because no value of the columns counts as missing."""
         total = {Node("col", (column.name,)): column.filled for column in self.columns}
-        for node in _from_leaves(self.node):
+        for node in _post_order(self.node):
             if node.operation != "col":
                 span, lows = self._spans[node], [self._spans[part].low for part in node.nodes]
                 finite = math.isfinite(span.low) and math.isfinite(span.high)
@@ -258,7 +258,7 @@ class Formula:
     def _spans(self) -> dict[Node, Span]:
         spans: dict[Node, Span] = {}
         declared = {column.name: column for column in self.columns}
-        for node in _from_leaves(self.node):
+        for node in _post_order(self.node):
             if node.operation == "col":
                 spans[node] = _declared_span(declared[str(node.parts[0])])
             else:
@@ -296,10 +296,10 @@ class Formula:
 
     @cached_property
     def _steps(self) -> list[tuple[Any, list[tuple[int | None, Any]], bool]]:
-        """Columns and operations in order of evaluation, with their operands, and whether the result is unbounded."""
+        """Columns and operations in order of evaluation, with their operands, and whether results are unbounded."""
         declared, places = {column.name: column for column in self.columns}, dict[Node, int]()
         steps: list[tuple[Any, list[tuple[int | None, Any]], bool]] = []
-        for node in _from_leaves(self.node):
+        for node in _post_order(self.node):
             places[node] = len(steps)
             if node.operation == "col":
                 steps.append((declared[str(node.parts[0])], [], False))
@@ -332,7 +332,7 @@ class ComputedColumn(Column):
     __hash__ = Column.__hash__
 
     @property
-    def of_names(self) -> list[str]:
+    def source_names(self) -> list[str]:
         """Names of the columns from which the column is computed."""
         return [column.name for column in self.formula.columns]
 
@@ -362,7 +362,7 @@ class ComputedColumn(Column):
         return np.array([*found.known, None], dtype=object)[found.codes] if isinstance(found, Labels) else found
 
     @property
-    def said_bounds(self) -> list[float] | None:
+    def declared_bounds(self) -> list[float] | None:
         """Declared bounds; None if they follow from the formula."""
         span = self.formula.span
         return None if self.bounds in {None, (span.low, span.high)} else [self.low, self.high]
@@ -407,7 +407,7 @@ def computed_column(
     inner = {part.name: part.formula.node for part in parts if isinstance(part, ComputedColumn)}
     of_each = (part.formula.columns if isinstance(part, ComputedColumn) else (part,) for part in parts)
     formula = Formula(
-        node.replaced(inner), tuple({column.name: column for of in of_each for column in of}.values())
+        node.substitute(inner), tuple({column.name: column for of in of_each for column in of}.values())
     )
     span, found = formula.span, [column.beyond for column in formula.columns if column.beyond is not None]
     limits = None if span.kind == "label" else (span.low, span.high)
@@ -473,7 +473,7 @@ def read_column(name: str, **plain: Any) -> Column:
     return ComputedColumn(name, **known, formula=formula)
 
 
-def _from_leaves(node: Node) -> Iterator[Node]:
+def _post_order(node: Node) -> Iterator[Node]:
     """Iterate over the distinct nodes of a tree, each after its parts (post-order)."""
     done: set[Node] = set()
     todo = [(node, False)]
@@ -501,7 +501,7 @@ class _MisfitError(Exception):
 # ---- numbers: what operations can give, rounded outward ------------------------------------------------------
 
 
-def _rounded(low: Fraction | float, high: Fraction | float) -> Span:
+def _round_outwards(low: Fraction | float, high: Fraction | float) -> Span:
     """Return the interval with its ends rounded outwards to floats."""
     return Span(_float(low, -math.inf), _float(high, math.inf))
 
@@ -542,18 +542,18 @@ def _times(a: float, b: float) -> Fraction | float:
 
 def _sum_span(a: Any, b: Any) -> Span:
     a, b = _numbers(a, b)
-    return _rounded(_exact(a.low) + _exact(b.low), _exact(a.high) + _exact(b.high))
+    return _round_outwards(_exact(a.low) + _exact(b.low), _exact(a.high) + _exact(b.high))
 
 
 def _difference_span(a: Any, b: Any) -> Span:
     a, b = _numbers(a, b)
-    return _rounded(_exact(a.low) - _exact(b.high), _exact(a.high) - _exact(b.low))
+    return _round_outwards(_exact(a.low) - _exact(b.high), _exact(a.high) - _exact(b.low))
 
 
 def _product_span(a: Any, b: Any) -> Span:
     a, b = _numbers(a, b)
     ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-    return _rounded(min(ends), max(ends))
+    return _round_outwards(min(ends), max(ends))
 
 
 def _quotient_span(a: Any, b: Any) -> Span:
@@ -563,7 +563,7 @@ def _quotient_span(a: Any, b: Any) -> Span:
     ends = [
         Fraction(0) if math.isinf(y) else _exact(x) / Fraction(y) for x in (a.low, a.high) for y in (b.low, b.high)
     ]
-    return _rounded(min(ends), max(ends))
+    return _round_outwards(min(ends), max(ends))
 
 
 def _power_span(a: Any, power: float) -> Span:
@@ -575,9 +575,9 @@ def _power_span(a: Any, power: float) -> Span:
     ends = [low, high] + ([0.0] if low < 0 < high and whole and power % 2 == 0 else [])
     if whole and all(map(math.isfinite, ends)):
         exact = [Fraction(end) ** int(power) for end in ends]
-        return _rounded(min(exact), max(exact))
+        return _round_outwards(min(exact), max(exact))
     found = [_pow(end, power) for end in ends]
-    return _widened(min(found), max(found))
+    return _widen(min(found), max(found))
 
 
 def _pow(base: float, power: float) -> float:
@@ -587,14 +587,14 @@ def _pow(base: float, power: float) -> float:
         return math.inf if base > 0 or power % 2 == 0 else -math.inf
 
 
-def _widened(low: float, high: float) -> Span:
+def _widen(low: float, high: float) -> Span:
     """Widen an interval by the rounding error of a library function; an end at 0 is exact."""
     for _ in range(4):
         low, high = low and math.nextafter(low, -math.inf), high and math.nextafter(high, math.inf)
     return Span(low, high)
 
 
-def _rising(function: Callable[[float], float], least: float = -math.inf) -> Callable[[Any], Span]:
+def _increasing(function: Callable[[float], float], least: float = -math.inf) -> Callable[[Any], Span]:
     """Return the map from the span of x to the span of an increasing function of x, defined from `least` on."""
 
     def span(a: Any) -> Span:
@@ -607,7 +607,7 @@ def _rising(function: Callable[[float], float], least: float = -math.inf) -> Cal
                 ends.append(beyond if end <= least or math.isinf(end) else function(end))
             except OverflowError:
                 ends.append(math.inf)
-        return _widened(*ends)
+        return _widen(*ends)
 
     return span
 
@@ -619,7 +619,7 @@ def _root_span(a: Any) -> Span:
         Fraction(root) ** 2 == Fraction(end) for root, end in zip(ends, a[:2], strict=True) if 0 < end < math.inf
     )
     low, high = ends
-    return Span(low, high) if exact else _widened(low, high)
+    return Span(low, high) if exact else _widen(low, high)
 
 
 def _absolute_span(a: Any) -> Span:
@@ -743,7 +743,7 @@ def _part_span(a: Any, function: Callable[[Floats], Floats], low: int, high: int
 # ---- rows ------------------------------------------------------------------------------------------------------
 
 
-def _floats(function: Callable[..., Any]) -> Callable[..., Any]:
+def _new_array(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function of numbers so that it returns a new array, whichever operand is an array."""
 
     def rows(*parts: Any) -> Any:
@@ -752,7 +752,7 @@ def _floats(function: Callable[..., Any]) -> Callable[..., Any]:
     return rows
 
 
-def _truth(function: Callable[..., Any]) -> Callable[..., Any]:
+def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a comparison of numbers so that it returns 1 or 0, and NaN if an operand is missing."""
 
     def rows(*parts: Any) -> Any:
@@ -765,7 +765,7 @@ def _truth(function: Callable[..., Any]) -> Callable[..., Any]:
     return rows
 
 
-def _of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
+def _numbers_of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
     """Return the number at each row's code; NaN where the code is -1."""
     found: Floats = np.array([*numbers, math.nan])[a.codes]
     return found
@@ -774,12 +774,12 @@ def _of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
 def _isin_rows(a: Any, values: tuple[Any, ...]) -> Floats:
     keys = {category_key(value) for value in values}
     if isinstance(a, Labels):
-        return _of_codes(a, [float(category_key(each) in keys) for each in a.known])
-    return cast("Floats", _truth(lambda x: np.isin(x, [float(value) for value in values]))(a))
+        return _numbers_of_codes(a, [float(category_key(each) in keys) for each in a.known])
+    return cast("Floats", _comparison(lambda x: np.isin(x, [float(value) for value in values]))(a))
 
 
 def _equal_rows(a: Any, b: Any) -> Any:
-    return _isin_rows(a, (b,)) if isinstance(a, Labels) else _truth(operator.eq)(a, b)
+    return _isin_rows(a, (b,)) if isinstance(a, Labels) else _comparison(operator.eq)(a, b)
 
 
 class _Mapping:
@@ -791,7 +791,7 @@ class _Mapping:
         span = _labels_span(results)
         self._known = list(span.known or ()) if span.kind == "label" else None
         of_results = (
-            [*map(float, results), math.nan] if self._known is None else [*_places(self._known, results), -1]
+            [*map(float, results), math.nan] if self._known is None else [*_positions(self._known, results), -1]
         )
         self._results = np.array(of_results)
         self._places: dict[Any, int] = {key: at for at, key in enumerate(values)}
@@ -829,7 +829,7 @@ def _fill_rows(a: Any, value: Any) -> Any:
     return Labels(np.where(a.codes < 0, known.index(value), a.codes), known)
 
 
-def _places(known: Sequence[Any], values: Sequence[Any]) -> list[int]:
+def _positions(known: Sequence[Any], values: Sequence[Any]) -> list[int]:
     """Return the position of each value in a list."""
     places = {value: at for at, value in enumerate(known)}
     return [places[value] for value in values]
@@ -841,7 +841,7 @@ def _where_rows(a: Any, condition: Floats, b: Any) -> Any:
         listed = [[*part.known] if isinstance(part, Labels) else [part] for part in (a, b)]
         known = [*dict.fromkeys(value for values in listed for value in values)]
         a, b = (
-            np.array([*_places(known, values), -1])[part.codes if isinstance(part, Labels) else 0]
+            np.array([*_positions(known, values), -1])[part.codes if isinstance(part, Labels) else 0]
             for part, values in zip((a, b), listed, strict=True)
         )
         return Labels(np.where(np.isnan(condition), -1, np.where(condition == 1, a, b)).astype(np.intp), known)
@@ -850,38 +850,38 @@ def _where_rows(a: Any, condition: Floats, b: Any) -> Any:
     return found
 
 
-def _days(a: Floats) -> tuple[Any, Floats]:
+def _whole_days(a: Floats) -> tuple[Any, Floats]:
     """Return dates as whole days, and an array that is 0 where there is a date and NaN elsewhere."""
     there = np.abs(a) <= _DAYS_MAX
     return np.floor(np.where(there, a, 0.0)).astype("datetime64[D]"), np.where(there, 0.0, math.nan)
 
 
 def _year(a: Floats) -> Floats:
-    dates, gone = _days(a)
+    dates, gone = _whole_days(a)
     found: Floats = dates.astype("datetime64[Y]").astype(np.int64) + 1970 + gone
     return found
 
 
 def _month(a: Floats) -> Floats:
-    dates, gone = _days(a)
+    dates, gone = _whole_days(a)
     found: Floats = dates.astype("datetime64[M]").astype(np.int64) % 12 + 1 + gone
     return found
 
 
 def _day(a: Floats) -> Floats:
-    dates, gone = _days(a)
+    dates, gone = _whole_days(a)
     found: Floats = (dates - dates.astype("datetime64[M]")).astype(np.int64) + 1 + gone
     return found
 
 
 def _weekday(a: Floats) -> Floats:
-    dates, gone = _days(a)
+    dates, gone = _whole_days(a)
     found: Floats = (dates.astype(np.int64) + _MONDAY) % 7 + gone
     return found
 
 
 def _hour(a: Floats) -> Floats:
-    _, gone = _days(a)
+    _, gone = _whole_days(a)
     return np.floor((a - np.floor(a)) * 24 + 1e-9) % 24 + gone  # of minutes as parts of a day, which are rounded
 
 
@@ -892,42 +892,42 @@ class _Operation(NamedTuple):
     rows: Callable[..., Any]
 
 
-def _of_date(function: Callable[[Floats], Floats], low: int, high: int) -> _Operation:
+def _date_part(function: Callable[[Floats], Floats], low: int, high: int) -> _Operation:
     return _Operation(lambda a: _part_span(a, function, low, high), function)
 
 
 _OPERATIONS: dict[str, _Operation] = {
-    "+": _Operation(_sum_span, _floats(operator.add)),
-    "-": _Operation(_difference_span, _floats(operator.sub)),
-    "*": _Operation(_product_span, _floats(operator.mul)),
-    "/": _Operation(_quotient_span, _floats(operator.truediv)),
-    "**": _Operation(_power_span, _floats(operator.pow)),
-    "abs": _Operation(_absolute_span, _floats(np.abs)),
-    "log": _Operation(_rising(math.log, 0.0), _floats(np.log)),
-    "log10": _Operation(_rising(math.log10, 0.0), _floats(np.log10)),
-    "log1p": _Operation(_rising(math.log1p, -1.0), _floats(np.log1p)),
-    "exp": _Operation(_rising(math.exp), _floats(np.exp)),
-    "sqrt": _Operation(_root_span, _floats(np.sqrt)),
-    "clip": _Operation(_clip_span, _floats(np.clip)),
-    "round": _Operation(_round_span, _floats(lambda a, decimals: np.round(a, int(decimals)))),
+    "+": _Operation(_sum_span, _new_array(operator.add)),
+    "-": _Operation(_difference_span, _new_array(operator.sub)),
+    "*": _Operation(_product_span, _new_array(operator.mul)),
+    "/": _Operation(_quotient_span, _new_array(operator.truediv)),
+    "**": _Operation(_power_span, _new_array(operator.pow)),
+    "abs": _Operation(_absolute_span, _new_array(np.abs)),
+    "log": _Operation(_increasing(math.log, 0.0), _new_array(np.log)),
+    "log10": _Operation(_increasing(math.log10, 0.0), _new_array(np.log10)),
+    "log1p": _Operation(_increasing(math.log1p, -1.0), _new_array(np.log1p)),
+    "exp": _Operation(_increasing(math.exp), _new_array(np.exp)),
+    "sqrt": _Operation(_root_span, _new_array(np.sqrt)),
+    "clip": _Operation(_clip_span, _new_array(np.clip)),
+    "round": _Operation(_round_span, _new_array(lambda a, decimals: np.round(a, int(decimals)))),
     "==": _Operation(_equal_span, _equal_rows),
-    "<": _Operation(_compared_span, _truth(operator.lt)),
-    "<=": _Operation(_compared_span, _truth(operator.le)),
-    ">": _Operation(_compared_span, _truth(operator.gt)),
-    ">=": _Operation(_compared_span, _truth(operator.ge)),
-    "&": _Operation(_truths_span, _floats(operator.mul)),
-    "|": _Operation(_truths_span, _floats(np.maximum)),
-    "not": _Operation(_truths_span, _floats(lambda a: 1 - a)),
+    "<": _Operation(_compared_span, _comparison(operator.lt)),
+    "<=": _Operation(_compared_span, _comparison(operator.le)),
+    ">": _Operation(_compared_span, _comparison(operator.gt)),
+    ">=": _Operation(_compared_span, _comparison(operator.ge)),
+    "&": _Operation(_truths_span, _new_array(operator.mul)),
+    "|": _Operation(_truths_span, _new_array(np.maximum)),
+    "not": _Operation(_truths_span, _new_array(lambda a: 1 - a)),
     "isin": _Operation(_isin_span, _isin_rows),
     "map": _Operation(_map_span, _Mapping),
     "cut": _Operation(_cut_span, _cut_rows),
     "fill": _Operation(_either_span, _fill_rows),
     "where": _Operation(_where_span, _where_rows),
-    "year": _of_date(_year, 1, 0),
-    "month": _of_date(_month, 1, 12),
-    "day": _of_date(_day, 1, 31),
-    "weekday": _of_date(_weekday, 0, 6),
-    "hour": _of_date(_hour, 0, 23),
+    "year": _date_part(_year, 1, 0),
+    "month": _date_part(_month, 1, 12),
+    "day": _date_part(_day, 1, 31),
+    "weekday": _date_part(_weekday, 0, 6),
+    "hour": _date_part(_hour, 0, 23),
 }
 _PARTIAL, _OF_POSITIVE = {"map", "cut"}, {"sqrt", "**"}
 _UNSETTLED = {"**", "log", "log10", "log1p", "exp"}
@@ -1116,111 +1116,111 @@ class Expression:
         )
 
     def __add__(self, other: Any) -> Expression:
-        return _made("+", self, other)
+        return _expression("+", self, other)
 
     def __radd__(self, other: Any) -> Expression:
-        return _made("+", other, self)
+        return _expression("+", other, self)
 
     def __sub__(self, other: Any) -> Expression:
-        return _made("-", self, other)
+        return _expression("-", self, other)
 
     def __rsub__(self, other: Any) -> Expression:
-        return _made("-", other, self)
+        return _expression("-", other, self)
 
     def __mul__(self, other: Any) -> Expression:
-        return _made("*", self, other)
+        return _expression("*", self, other)
 
     def __rmul__(self, other: Any) -> Expression:
-        return _made("*", other, self)
+        return _expression("*", other, self)
 
     def __truediv__(self, other: Any) -> Expression:
-        return _made("/", self, other)
+        return _expression("/", self, other)
 
     def __rtruediv__(self, other: Any) -> Expression:
-        return _made("/", other, self)
+        return _expression("/", other, self)
 
     def __pow__(self, power: float) -> Expression:
-        return _made("**", self, power)
+        return _expression("**", self, power)
 
     def __neg__(self) -> Expression:
-        return _made("*", -1.0, self)
+        return _expression("*", -1.0, self)
 
     def __abs__(self) -> Expression:
         return self.abs()
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
-        return _made("==", self, other)
+        return _expression("==", self, other)
 
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
-        return ~_made("==", self, other)
+        return ~_expression("==", self, other)
 
     def __lt__(self, other: Any) -> Expression:
-        return _made("<", self, other)
+        return _expression("<", self, other)
 
     def __le__(self, other: Any) -> Expression:
-        return _made("<=", self, other)
+        return _expression("<=", self, other)
 
     def __gt__(self, other: Any) -> Expression:
-        return _made(">", self, other)
+        return _expression(">", self, other)
 
     def __ge__(self, other: Any) -> Expression:
-        return _made(">=", self, other)
+        return _expression(">=", self, other)
 
     def __and__(self, other: Any) -> Expression:
-        return _made("&", self, other)
+        return _expression("&", self, other)
 
     def __or__(self, other: Any) -> Expression:
-        return _made("|", self, other)
+        return _expression("|", self, other)
 
     def __invert__(self) -> Expression:
-        return _made("not", self)
+        return _expression("not", self)
 
     def __array_ufunc__(self, function: Any, method: str, *parts: Any, **given: Any) -> Expression:
         if method != "__call__" or given or function not in _UFUNCS:
             raise ArgumentError(
                 f"{function.__name__} is no operation on columns.", f"There are {[*_OPERATIONS]!r}."
             )
-        return _made(_UFUNCS[function], *parts)
+        return _expression(_UFUNCS[function], *parts)
 
     def abs(self) -> Expression:
         """Return the absolute value."""
-        return _made("abs", self)
+        return _expression("abs", self)
 
     def log(self) -> Expression:
         """Return the natural logarithm; missing where the value is not positive."""
-        return _made("log", self)
+        return _expression("log", self)
 
     def log10(self) -> Expression:
         """Return the logarithm to the base 10; missing where the value is not positive."""
-        return _made("log10", self)
+        return _expression("log10", self)
 
     def log1p(self) -> Expression:
         """Return the logarithm of 1 + the value, which is defined at 0."""
-        return _made("log1p", self)
+        return _expression("log1p", self)
 
     def exp(self) -> Expression:
         """Return the exponential."""
-        return _made("exp", self)
+        return _expression("exp", self)
 
     def sqrt(self) -> Expression:
         """Return the square root; missing where the value is negative."""
-        return _made("sqrt", self)
+        return _expression("sqrt", self)
 
     def round(self, decimals: int = 0) -> Expression:
         """Return the value rounded to some decimals."""
-        return _made("round", self, decimals)
+        return _expression("round", self, decimals)
 
     def clip(self, low: float, high: float) -> Expression:
         """Return the value limited to an interval, which bounds it."""
-        return _made("clip", self, low, high)
+        return _expression("clip", self, low, high)
 
     def isin(self, values: Sequence[Any]) -> Expression:
         """Return whether the value is in a list."""
-        return _made("isin", self, values)
+        return _expression("isin", self, values)
 
     def map(self, values: Mapping[Any, Any]) -> Expression:
         """Return the value that a dictionary gives for each value; missing where it gives none."""
-        return _made("map", self, values)
+        return _expression("map", self, values)
 
     def cut(self, edges: Sequence[float], labels: Sequence[Any] | None = None) -> Expression:
         """Return the interval in which the value lies, as pandas' ``cut`` does.
@@ -1242,36 +1242,36 @@ class Expression:
         ArgumentError
             If the edges do not increase, or there is not one label for each interval.
         """
-        return _made("cut", self, edges, labels)
+        return _expression("cut", self, edges, labels)
 
     def fill(self, value: Any) -> Expression:
         """Return the column with missing values replaced by a value."""
-        return _made("fill", self, value)
+        return _expression("fill", self, value)
 
     def where(self, condition: Expression, otherwise: Any) -> Expression:
         """Return the column where a condition holds, and another value or column elsewhere."""
-        return _made("where", self, condition, otherwise)
+        return _expression("where", self, condition, otherwise)
 
     def year(self) -> Expression:
         """Return the year of a date."""
-        return _made("year", self)
+        return _expression("year", self)
 
     def month(self) -> Expression:
         """Return the month of a date, 1 to 12."""
-        return _made("month", self)
+        return _expression("month", self)
 
     def day(self) -> Expression:
         """Return the day of the month of a date, 1 to 31."""
-        return _made("day", self)
+        return _expression("day", self)
 
     def weekday(self) -> Expression:
         """Return the day of the week of a date, 0 for Monday to 6."""
-        return _made("weekday", self)
+        return _expression("weekday", self)
 
     def hour(self) -> Expression:
         """Return the hour of a time, 0 to 23."""
-        return _made("hour", self)
+        return _expression("hour", self)
 
 
-def _made(operation: str, *parts: Any) -> Expression:
+def _expression(operation: str, *parts: Any) -> Expression:
     return Expression(_node(operation, *parts))

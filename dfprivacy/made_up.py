@@ -15,13 +15,21 @@ if TYPE_CHECKING:
 
     from dfprivacy.schema import Column
 
-__all__ = ["SPREAD", "groups_in_steps", "labels", "people", "shares_of", "spread_of", "values_of"]
+__all__ = [
+    "SPREAD",
+    "assumed_sd",
+    "cycle_categories",
+    "groups_in_steps",
+    "person_ids",
+    "rows_with_shares",
+    "values_of",
+]
 
 SPREAD = 1 / 6
 """Standard deviation that a column is taken to have, as a part of its range."""
 
 
-def spread_of(column: Column, spread: float | None) -> float:
+def assumed_sd(column: Column, spread: float | None) -> float:
     """Return a standard deviation in a column's units, by default a sixth of the range.
 
     Parameters
@@ -39,7 +47,9 @@ def spread_of(column: Column, spread: float | None) -> float:
     return 2 * column.half * SPREAD if spread is None else spread
 
 
-def labels(column: Column, n: int, groups: Sequence[Any] | None = None, first: float | None = None) -> NDArray[Any]:
+def cycle_categories(
+    column: Column, n: int, groups: Sequence[Any] | None = None, first: float | None = None
+) -> NDArray[Any]:
     """Return a category for each of n rows, in order.
 
     Parameters
@@ -100,13 +110,13 @@ def groups_in_steps(
         Values of both columns.
     """
     kept = np.array(by.categories if groups is None else groups, dtype=object)
-    of = labels(by, n, groups, first)
-    spread = spread_of(column, spread)
+    of = cycle_categories(by, n, groups, first)
+    spread = assumed_sd(column, spread)
     middle = (len(kept) - 1) / 2
     return {column.name: column.mid + spread * (rng.normal(size=n) + effect * (middle - of)), by.name: kept[of]}
 
 
-def shares_of(
+def rows_with_shares(
     rng: np.random.Generator,
     n: int,
     column: Column,
@@ -144,7 +154,7 @@ def shares_of(
             f"The share {share + effect:g} is not between 0 and 1.", "Assume another share, or effect."
         )
     others = np.array([each for each in column.categories or () if each != hit] or [hit], dtype=object)
-    of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
+    of = np.zeros(n, dtype=int) if by is None else cycle_categories(by, n, groups, first)
     happened = rng.random(n) < share + effect * (of == 0)
     rows = {column.name: np.where(happened, np.array(hit, dtype=object), rng.choice(others, n))}
     if by is not None:
@@ -178,7 +188,7 @@ def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | N
     if column.categories is None:
         if column.bounds is None:
             return rng.normal(size=n) if column.find else [None] * n
-        drawn = column.mid + spread_of(column, None) * rng.normal(size=n)
+        drawn = column.mid + assumed_sd(column, None) * rng.normal(size=n)
         return np.clip(drawn, column.low, column.high)
     known = list(column.categories[:-1] if column.other else column.categories)
     if len({isinstance(value, str) for value in known}) > 1:
@@ -187,7 +197,7 @@ def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | N
     return [values[code] for code in rng.integers(len(values), size=n)]
 
 
-def people(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
+def person_ids(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
     """Return a person for each of n rows, with at most `max_rows` rows each.
 
     Parameters

@@ -14,15 +14,15 @@ __all__ = [
     "NOISY",
     "SAMPLED",
     "axes",
-    "below",
-    "explained",
+    "draw_interval",
     "forest",
     "forest_height",
-    "ink",
-    "interval",
+    "interval_legend",
+    "legend_below",
     "panels",
-    "stacked",
-    "wrapped",
+    "stack_plots",
+    "text_color",
+    "wrap_label",
 ]
 
 _PANEL = 2.8  # inches of one of several pictures
@@ -69,7 +69,7 @@ def forest_height(rows: int) -> float:
     return 1.1 + 0.3 * max(rows, 3)
 
 
-def ink(ax: Any) -> str:
+def text_color(ax: Any) -> str:
     """Return the colour of text on the axes.
 
     Parameters
@@ -86,12 +86,12 @@ def ink(ax: Any) -> str:
     return colour
 
 
-def wrapped(text: str, width: int = 72) -> str:
+def wrap_label(text: str, width: int = 72) -> str:
     """Break a label into lines that fit the width of a plot."""
     return textwrap.fill(text, width)
 
 
-def below(ax: Any, *, ncols: int = 2) -> None:
+def legend_below(ax: Any, *, ncols: int = 2) -> None:
     """Put the legend below the axis and its label; set the label before."""
     lines = ax.get_xlabel().count("\n") + 1
     room = _LABELS_HIGH + _LINE_HIGH * lines
@@ -99,7 +99,9 @@ def below(ax: Any, *, ncols: int = 2) -> None:
     ax.legend(**how, ncols=ncols, fontsize="small", frameon=False)
 
 
-def interval(ax: Any, at: float, value: float, ends: tuple[float, float], *, noise: float | None = None) -> None:
+def draw_interval(
+    ax: Any, at: float, value: float, ends: tuple[float, float], *, noise: float | None = None
+) -> None:
     """Draw an interval, and a thicker line for the interval without privacy noise.
 
     Parameters
@@ -121,7 +123,7 @@ def interval(ax: Any, at: float, value: float, ends: tuple[float, float], *, noi
         ax.plot(inner, [at, at], color=SAMPLED, lw=7, solid_capstyle="butt")
 
 
-def explained(ax: Any, confidence: float | None, noise: Sequence[float | None], mark: str = "s") -> None:
+def interval_legend(ax: Any, confidence: float | None, noise: Sequence[float | None], mark: str = "s") -> None:
     """Write a legend for the intervals and their thick part.
 
     Parameters
@@ -141,8 +143,8 @@ def explained(ax: Any, confidence: float | None, noise: Sequence[float | None], 
     ax.plot([], [], color=NOISY, lw=3, label=what)
     if not all_noise and any(each is not None for each in noise):
         ax.plot([], [], color=SAMPLED, lw=7, label="of it from sampling")
-    ax.plot([], [], mark, color=ink(ax), label="estimate")
-    below(ax)
+    ax.plot([], [], mark, color=text_color(ax), label="estimate")
+    legend_below(ax)
 
 
 def _draw_intervals(
@@ -150,11 +152,11 @@ def _draw_intervals(
 ) -> None:
     for place, (value, low, high, part) in enumerate(zip(values, lows, highs, noise, strict=True)):
         if low is not None and high is not None:
-            interval(ax, place, value, (low, high), noise=part)
+            draw_interval(ax, place, value, (low, high), noise=part)
         if value is not None:
-            ax.plot(value, place, "s", color=ink(ax), ms=5)
+            ax.plot(value, place, "s", color=text_color(ax), ms=5)
     ax.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - 0.4, -0.6))
-    ax.set_xlabel(wrapped(xlabel))
+    ax.set_xlabel(wrap_label(xlabel))
 
 
 def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
@@ -220,15 +222,15 @@ def forest(
     parts = [None] * len(values) if noise is None else noise
     ax = axes(ax, height=forest_height(len(labels)) + _LEGEND)
     for at, ((value, low, high), part) in enumerate(zip(values, parts, strict=True)):
-        interval(ax, at, value, (low, high), noise=part)
-        ax.plot(value, at, "s", color=ink(ax), ms=5)
+        draw_interval(ax, at, value, (low, high), noise=part)
+        ax.plot(value, at, "s", color=text_color(ax), ms=5)
     ax.set(yticks=range(len(labels)), yticklabels=labels, ylim=(max(len(labels), 1) - 0.5, -0.5))
-    ax.set_xlabel(wrapped(what, 60))
-    explained(ax, confidence, parts)
+    ax.set_xlabel(wrap_label(what, 60))
+    interval_legend(ax, confidence, parts)
     return ax
 
 
-def stacked(labels: Sequence[str], draw: Sequence[Callable[[Any], Any]], ax: Any = None) -> Any:
+def stack_plots(labels: Sequence[str], draw: Sequence[Callable[[Any], Any]], ax: Any = None) -> Any:
     """Draw plots below each other, on one scale if they show the same quantity.
 
     Parameters

@@ -25,9 +25,9 @@ from dfprivacy.measured import (
     Reveal,
     SurveyedColumn,
 )
-from dfprivacy.plotting import forest, stacked
-from dfprivacy.tidy import keyed
-from dfprivacy.wording import listed, of_sample, only_limited
+from dfprivacy.plotting import forest, stack_plots
+from dfprivacy.tidy import prefix_columns
+from dfprivacy.wording import list_text, mark_limited, name_sample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -115,13 +115,13 @@ class Release(JsonConversion, Displayed):
         """Return whether both releases are of one class and have equal results, to the last bit; NaN equals NaN."""
         if type(self) is not type(other) or not isinstance(other, Release):
             return NotImplemented
-        return self is other or self._compared == other._compared
+        return self is other or self._comparable_json == other._comparable_json
 
     def __hash__(self) -> int:
-        return hash(self._compared)
+        return hash(self._comparable_json)
 
     @property
-    def _compared(self) -> str:
+    def _comparable_json(self) -> str:
         """Result as JSON for comparison, without the ids of measurements."""
         beside = {each.name for each in fields(self) if not each.compare}
         return plain_json({name: value for name, value in self.result.items() if name not in beside})
@@ -185,10 +185,10 @@ class Release(JsonConversion, Displayed):
         notes = self.result.get("notes")
         if self.covers is not None:
             covers = self.covers.replace("table", "sample") if privacy.sample else self.covers
-            changes["covers"] = only_limited(covers) if privacy.found else covers
+            changes["covers"] = mark_limited(covers) if privacy.found else covers
         if isinstance(notes, tuple):
             if privacy.sample:
-                notes = tuple(of_sample(each) if isinstance(each, str) else each for each in notes)
+                notes = tuple(name_sample(each) if isinstance(each, str) else each for each in notes)
             more = privacy.rows_note * self._assumes_rows, privacy.found_note
             changes["notes"] = (*notes, *(each for each in more if each and each not in notes))
         return replace(self, **changes) if changes else self
@@ -218,7 +218,7 @@ class Release(JsonConversion, Displayed):
 
         return replace(self, **{name: clamp_number(getattr(self, name)) for name in self._row_counts})
 
-    def _called(self, *columns: str) -> str:
+    def _with_units(self, *columns: str) -> str:
         """Return the labels of columns with their units; names where the schema has no labels."""
         return ", ".join(self.column_words.get(column, column) for column in columns)
 
@@ -226,19 +226,19 @@ class Release(JsonConversion, Displayed):
         """Return the units of a column; empty if the schema has none."""
         return self.column_units.get(column, "")
 
-    def _noun(self, *columns: str) -> str:
+    def _label(self, *columns: str) -> str:
         """Return the labels of columns without units, for a sentence."""
-        return listed([self._called(name).removesuffix(f" ({self._unit(name)})") for name in columns])
+        return list_text([self._with_units(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
         """Return the parts of the release, each with the categories, by column, that select its rows."""
         return [({}, self)]
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the release's numbers by name, under draws of its noise, which are in the last axis of each array.
 
         An array of a tuple, a dictionary or an array has the same shape as the field. The draws follow from the ids
-        of measurements (`dfprivacy.inference.draws.redrawn`), so that answers that share one share its noise.
+        of measurements (`dfprivacy.inference.draws.noise_draws`), so that answers that share one share its noise.
         """
         raise ArgumentError(
             f"The noise in {type(self).__name__} cannot be drawn again.",
@@ -247,7 +247,7 @@ class Release(JsonConversion, Displayed):
         )
 
     @property
-    def _sampling(self) -> float | None:
+    def _sampling_error(self) -> float | None:
         """Standard error of the estimate from the sampling of rows alone; None if it is not known."""
         return None
 
@@ -257,7 +257,7 @@ class Release(JsonConversion, Displayed):
         return None
 
     @property
-    def _axis(self) -> str:
+    def _axis_label(self) -> str:
         """Label of the estimate on the axis of a picture; by default the question."""
         return self.privacy.question if self.privacy else ""
 
@@ -381,8 +381,8 @@ class Groups(Release, Generic[R_co]):
         return replace(each, privacy=replace(self.privacy, question=question, where=where))
 
     @property
-    def _compared(self) -> str:
-        return plain_json([self.by, self.groups, [each._compared for each in self.releases]])  # noqa: SLF001 - own
+    def _comparable_json(self) -> str:
+        return plain_json([self.by, self.groups, [each._comparable_json for each in self.releases]])  # noqa: SLF001 - own
 
     @property
     def _assumes_rows(self) -> bool:
@@ -451,7 +451,7 @@ class Groups(Release, Generic[R_co]):
     def _rows(self) -> list[tuple[str, str]]:
         if self._grid() is not None:
             return self._group_facts()
-        brief = (release._brief() for release in self.releases)  # noqa: SLF001 - of our own kind
+        brief = (release._one_line() for release in self.releases)  # noqa: SLF001 - of our own kind
         names = (", ".join(f"{name} = {key}" for name, key in named.items()) for named in self._group_keys())
         return list(zip(names, brief, strict=True))
 
@@ -470,7 +470,7 @@ class Groups(Release, Generic[R_co]):
         """Write which groups have the lowest and the highest number; else the answer of the first group."""
         by = [self.by] if isinstance(self.by, str) else [*self.by]
         labels, told = self._labels(), [after_colon(each._qualified_sentence) for each in self.releases]  # noqa: SLF001 - of our own kind
-        of = f"{len(self)} group{'s' * (len(self) != 1)} of {self._noun(*by)}"
+        of = f"{len(self)} group{'s' * (len(self) != 1)} of {self._label(*by)}"
         numbers = [value for value, *_ in filter(None, map(_number_with_ends, self.releases))]
         if 1 < len(numbers) == len(self):
             least, most = numbers.index(min(numbers)), numbers.index(max(numbers))
@@ -498,13 +498,13 @@ class Groups(Release, Generic[R_co]):
         rows = [_number_with_ends(release) for release in self.releases]
         numbers = [row for row in rows if row is not None]
         if len(numbers) < len(rows):
-            return stacked(self._labels(), [release.plot for release in self.releases], ax)
+            return stack_plots(self._labels(), [release.plot for release in self.releases], ax)
         first = self.releases[0]
-        what = first._axis or self._axis  # noqa: SLF001 - of our own kind
+        what = first._axis_label or self._axis_label  # noqa: SLF001 - of our own kind
         level = getattr(first, "confidence", None)
         noise = [each._noise_part for each in self.releases]  # noqa: SLF001 - as above
         ax = forest(self._labels(), numbers, what, ax, noise=noise, confidence=level)
-        ax.set_ylabel(self._called(*([self.by] if isinstance(self.by, str) else self.by)))
+        ax.set_ylabel(self._with_units(*([self.by] if isinstance(self.by, str) else self.by)))
         return ax
 
     def records(self) -> list[dict[str, Any]]:
@@ -516,7 +516,7 @@ class Groups(Release, Generic[R_co]):
             As for one release.
         """
         parts = zip(self._group_keys(), self.releases, strict=True)
-        return [keyed(named, row) for named, each in parts for row in each.records()]
+        return [prefix_columns(named, row) for named, each in parts for row in each.records()]
 
 
 def _number_with_ends(release: Release) -> tuple[float, float, float] | None:

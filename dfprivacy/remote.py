@@ -19,7 +19,7 @@ from dfprivacy._call.replay import remember_question
 from dfprivacy._call.wire import PROTOCOL, read_account_answer, read_error
 from dfprivacy._json import read_release
 from dfprivacy._ledger.accounts import Account
-from dfprivacy._ledger.tables import read_accountant, read_moment, read_spent
+from dfprivacy._ledger.tables import read_accountant, read_spent, read_time
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.frames import AbsentFrame
 from dfprivacy.errors import ArgumentError, LedgerError, quoted, trimmed
@@ -164,7 +164,7 @@ class Server:
                 delta=Fraction(terms["delta"]),
                 accounting=str(terms["accounting"]),
                 neighbors=schema.neighbors,
-                opened=read_moment(terms["opened"]),
+                opened=read_time(terms["opened"]),
                 accountant=read_accountant(json.dumps(terms["accountant"])),
                 ledger=self,  # type: ignore[arg-type]  # as far as a client needs it
                 analyst=str(said["analyst"]),

@@ -487,7 +487,7 @@ class Received:
         account = replace(target.account, analyst=analyst, request=f"{self._digest}#{wanted.number}")
         question = read_question(PrivateFrame(replace(target, account=account)), wanted)
         _refuse_unwritable(question.mechanism, question.words[0], fresh=question.fresh)
-        kept = question.is_kept()
+        kept = question.is_in_ledger()
         if not kept and account.askers(account.request):
             raise ArgumentError(
                 "it was asked before, but its answer is not in the ledger, so it would be paid twice.",
@@ -537,8 +537,8 @@ def _refuse_unwritable(mechanism: Mechanism, epsilon: str | None, *, fresh: bool
 
 def _arguments_by_name(mechanism: Mechanism, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments by name in plain values, without arguments that equal their default."""
-    named = {**given, **given.get(mechanism.gathering_parameter or "", {})}
-    named.pop(mechanism.gathering_parameter or "", None)
+    named = {**given, **given.get(mechanism.kwargs_parameter or "", {})}
+    named.pop(mechanism.kwargs_parameter or "", None)
     usual = {name: each.default for name, each in mechanism.signature.parameters.items()}
     return {
         name: encode_argument(value, f"{mechanism.name}(): {name}")

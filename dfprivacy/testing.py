@@ -53,7 +53,7 @@ class Seeded(noise.FromLaplace):
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
         """Draw a randomised place for each label, with pseudo-random whole numbers."""
         response.check_messages(labels, arc)
-        return arc.moved(labels, self._generator.integers(arc.weight, size=labels.shape))
+        return arc.sample(labels, self._generator.integers(arc.weight, size=labels.shape))
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Draw the positions of the k largest values, after Gumbel or exponential (permute-and-flip) noise."""

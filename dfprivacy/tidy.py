@@ -15,7 +15,17 @@ import numpy as np
 
 from dfprivacy.errors import ArgumentError, MissingDependency, quoted
 
-__all__ = ["COLUMNS_MAX", "csv_of", "frame_of", "keyed", "leaves", "plain_cell", "rows_of", "scalar", "table_of"]
+__all__ = [
+    "COLUMNS_MAX",
+    "csv_of",
+    "frame_of",
+    "is_scalar",
+    "nested_scalars",
+    "plain_cell",
+    "prefix_columns",
+    "rows_of",
+    "table_of",
+]
 
 COLUMNS_MAX = 10
 """Columns of a tidy table, beside those that name groups."""
@@ -25,7 +35,7 @@ _FORMULAS = tuple("=+-@\t\r＝＋－＠")  # a text that begins so is a formula 
 _NUMBERS = (int, float, Fraction, Decimal, np.number, np.bool_)
 
 
-def scalar(value: object) -> bool:
+def is_scalar(value: object) -> bool:
     """Return whether a value fits in a cell: a number, a text, True, False or None."""
     return value is None or isinstance(value, (str, *_NUMBERS))
 
@@ -65,7 +75,7 @@ def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(columns, map(plain_cell, row), strict=True)) for row in zip(*cells, strict=True)]
 
 
-def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def nested_scalars(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Iterate over the scalars in a nested value, each with its path of keys.
 
     Parameters
@@ -82,25 +92,25 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
     Examples
     --------
-    >>> list(leaves({"mean": 1.5, "ends": (1, 2)}))
+    >>> list(nested_scalars({"mean": 1.5, "ends": (1, 2)}))
     [('mean', 1.5), ('ends[0]', 1), ('ends[1]', 2)]
     """
-    if scalar(value):
+    if is_scalar(value):
         yield path, plain_cell(value)
     elif isinstance(value, Mapping) or hasattr(value, "result"):
         for key, part in getattr(value, "result", value).items():
-            yield from leaves(part, f"{path}.{key}" if path else str(key))
+            yield from nested_scalars(part, f"{path}.{key}" if path else str(key))
     elif isinstance(value, np.ndarray):
         for cell in np.ndindex(value.shape):
-            yield from leaves(value[cell], f"{path}[{', '.join(map(str, cell))}]")
+            yield from nested_scalars(value[cell], f"{path}[{', '.join(map(str, cell))}]")
     elif isinstance(value, list | tuple):
         for at, part in enumerate(value):
-            yield from leaves(part, f"{path}[{at}]")
+            yield from nested_scalars(part, f"{path}[{at}]")
     else:
         yield path, type(value).__name__
 
 
-def keyed(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+def prefix_columns(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row that begins with the columns of a key; a duplicate name gets an underscore."""
     named = {}
     for name, value in key.items():

@@ -244,7 +244,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
                 f"Protect both with account={account.name!r}, in one ledger.",
             )
         table, others = self._target.table, other._target.table
-        with _charging_nothing():
+        with _note_no_charge():
             joined = table.join(others, read_join(table, others, on, how, max_rows, account.name))
         given = {"on": on, "how": how, "max_rows": max_rows}
         return self._with_table(joined, "join", (other._target, given))
@@ -305,7 +305,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
                 "Tables of the same people are joined: view.join(other, on=...).",
             )
         rows = self._target.table
-        with _charging_nothing():
+        with _note_no_charge():
             made = looked_up_columns(rows.schema, adapt(table), on, columns, missing)
         return self._with_table(rows.with_columns(made), "with_columns", made)
 
@@ -642,7 +642,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
 
 
 @contextmanager
-def _charging_nothing() -> Iterator[None]:
+def _note_no_charge() -> Iterator[None]:
     """Convert an error of reading to one that says that nothing was charged."""
     try:
         yield

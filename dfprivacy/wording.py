@@ -9,19 +9,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "between",
-    "beyond",
+    "bounds_phrase",
     "clearly_some",
-    "covered",
-    "limited",
-    "listed",
+    "covered_phrase",
+    "interval_text",
+    "limit_suffix",
+    "list_text",
+    "mark_limited",
+    "name_sample",
     "noise_share",
     "number",
-    "of_sample",
-    "only_limited",
     "pvalue",
-    "sure",
-    "whose",
+    "rows_phrase",
+    "uncertainty",
     "with_error",
     "with_unit",
 ]
@@ -69,13 +69,13 @@ def with_error(value: Any, error: float | None) -> str:
     return number(value, error) if not error else f"{number(value, error)} ± {number(error, error)}"
 
 
-def beyond(value: float, bounds: tuple[float, float] | None) -> str:
+def limit_suffix(value: float, bounds: tuple[float, float] | None) -> str:
     """Write " or more", or the like, for a quantile at a bound, as values beyond it were limited to it.
 
     Examples
     --------
-    >>> beyond(90.0, (18.0, 90.0)), beyond(18.0, (18.0, 90.0)), beyond(45.0, (18.0, 90.0)), beyond(90.0, None)
-    (' or more', ' or less', '', '')
+    >>> limit_suffix(90.0, (18.0, 90.0)), limit_suffix(18.0, (18.0, 90.0)), limit_suffix(45.0, (18.0, 90.0))
+    (' or more', ' or less', '')
     """
     if bounds is None:
         return ""
@@ -95,25 +95,27 @@ def with_unit(text: str, unit: str) -> str:
     return f"{text}{unit}" if unit in {"", "%"} else f"{text} {unit}"
 
 
-def between(low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None) -> str:
+def interval_text(low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None) -> str:
     """Write an interval, with digits by its width; ends of a quantile's interval may lie beyond the bounds.
 
     Examples
     --------
-    >>> between(44.9283, 45.1142), between(0.0, 0.0), between(20.0, 90.0, "years", (0.0, 90.0))
+    >>> interval_text(44.9283, 45.1142), interval_text(0.0, 0.0), interval_text(20.0, 90.0, "years", (0.0, 90.0))
     ('44.928 to 45.114', '0 to 0', '20 to 90 years or more')
-    >>> between(90.0, 90.0, "years", (0.0, 90.0)), between(2.5, math.inf), between(-math.inf, math.inf)
-    ('90 years or more', '2.5 or more', 'any number')
-    >>> between(40.0, 47.3, "%")
+    >>> interval_text(90.0, 90.0, "years", (0.0, 90.0)), interval_text(2.5, math.inf)
+    ('90 years or more', '2.5 or more')
+    >>> interval_text(-math.inf, math.inf)
+    'any number'
+    >>> interval_text(40.0, 47.3, "%")
     '40.0 to 47.3%'
     """
     width, units = (high - low) / 4, with_unit("", unit)
     if math.isinf(width):
         one = f"{number(low)}{units} or more" if math.isinf(high) else f"{number(high)}{units} or less"
         return "any number" if math.isinf(low) and math.isinf(high) else one
-    first = f"{number(low, width)}{beyond(low, bounds)}"
-    last = f"{number(high, width)}{units}{beyond(high, bounds)}"
-    return last if low == high and beyond(high, bounds) else f"{first} to {last}"
+    first = f"{number(low, width)}{limit_suffix(low, bounds)}"
+    last = f"{number(high, width)}{units}{limit_suffix(high, bounds)}"
+    return last if low == high and limit_suffix(high, bounds) else f"{first} to {last}"
 
 
 def pvalue(p: float) -> str:
@@ -127,12 +129,12 @@ def pvalue(p: float) -> str:
     return f"p < {_LEAST}" if p < _LEAST else f"p = {p:.3f}"
 
 
-def listed(names: Sequence[object], most: int = 6) -> str:
+def list_text(names: Sequence[object], most: int = 6) -> str:
     """Write a list of names; of a long list, the first names and how many more there are.
 
     Examples
     --------
-    >>> listed(["age"]), listed(["age", "bmi", "ward"]), listed("abcd", most=2)
+    >>> list_text(["age"]), list_text(["age", "bmi", "ward"]), list_text("abcd", most=2)
     ('age', 'age, bmi and ward', 'a, b and 2 more')
     """
     shown = [str(name) for name in names[:most]]
@@ -164,14 +166,14 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
     return rows is not None and rows > _CLEARLY * (error or 0.0)
 
 
-def whose(covers: str, weights: str | None = None) -> str:
+def rows_phrase(covers: str, weights: str | None = None) -> str:
     """Write the rows that an interval is about: this table, this sample, or the (weighted) population.
 
     Examples
     --------
-    >>> whose("limited table"), whose("sample"), whose("population")
+    >>> rows_phrase("limited table"), rows_phrase("sample"), rows_phrase("population")
     ('this table', 'this sample', 'the population')
-    >>> whose("population", "w")
+    >>> rows_phrase("population", "w")
     "the population that 'w' stands for"
     """
     rows = covers.removeprefix("limited ")
@@ -179,12 +181,12 @@ def whose(covers: str, weights: str | None = None) -> str:
     return f"this {rows}" if rows in {"table", "sample"} else f"the population{stands}"
 
 
-def limited(covers: str | None, bounds: Any = None) -> str:
+def bounds_phrase(covers: str | None, bounds: Any = None) -> str:
     """Write the bounds to which values are limited, after a blank; empty if they are not limited.
 
     Examples
     --------
-    >>> limited("limited table", (18.0, 90.0)), limited("limited population"), limited("table")
+    >>> bounds_phrase("limited table", (18.0, 90.0)), bounds_phrase("limited population"), bounds_phrase("table")
     (' limited to [18, 90]', ' limited to their bounds', '')
     """
     if covers is None or not covers.startswith("limited"):
@@ -193,18 +195,18 @@ def limited(covers: str | None, bounds: Any = None) -> str:
     return f" limited to [{', '.join(map(number, bounds))}]" if pair else " limited to their bounds"
 
 
-def only_limited(covers: str) -> str:
+def mark_limited(covers: str) -> str:
     """Return the text of what an interval covers, marked as of values limited to the bounds.
 
     Examples
     --------
-    >>> only_limited("table"), only_limited("limited sample")
+    >>> mark_limited("table"), mark_limited("limited sample")
     ('limited table', 'limited sample')
     """
     return covers if covers.startswith("limited") else f"limited {covers}"
 
 
-def covered(covers: str, bounds: Any = None) -> str:
+def covered_phrase(covers: str, bounds: Any = None) -> str:
     """Write the quantity that an interval covers.
 
     Parameters
@@ -221,13 +223,13 @@ def covered(covers: str, bounds: Any = None) -> str:
 
     Examples
     --------
-    >>> covered("table")
+    >>> covered_phrase("table")
     'this table'
-    >>> covered("limited population", (18, 90))
+    >>> covered_phrase("limited population", (18, 90))
     'the population, values limited to [18, 90]'
     """
-    what = limited(covers, bounds)
-    return whose(covers) + (f", values{what}" if what else "")
+    what = bounds_phrase(covers, bounds)
+    return rows_phrase(covers) + (f", values{what}" if what else "")
 
 
 def noise_share(standard_error: float, sampling: float | None) -> float | None:
@@ -255,18 +257,18 @@ def noise_share(standard_error: float, sampling: float | None) -> float | None:
     return round(1 - sampling / standard_error, 12)
 
 
-def of_sample(text: str) -> str:
+def name_sample(text: str) -> str:
     """Replace the table by the sample in a text.
 
     Examples
     --------
-    >>> of_sample("95% CI 3 to 4 for this table; privacy noise only, no sampling error")
+    >>> name_sample("95% CI 3 to 4 for this table; privacy noise only, no sampling error")
     '95% CI 3 to 4 for this sample; privacy noise only, no sampling error'
     """
     return text.replace("this table", "this sample").replace("these tables", "this sample")
 
 
-def sure(
+def uncertainty(
     low: float | None = None,
     high: float | None = None,
     confidence: float | None = None,
@@ -301,13 +303,13 @@ def sure(
 
     Examples
     --------
-    >>> sure(0.4, 2.0, 0.95, unit="kg/m²", noise=0.12, p=0.003)
+    >>> uncertainty(0.4, 2.0, 0.95, unit="kg/m²", noise=0.12, p=0.003)
     ' (95% CI 0.40 to 2.00 kg/m²; 12% of its width is privacy noise; p = 0.003)'
     """
     parts = []
     if low is not None and high is not None:
         named = "interval" if confidence is None else f"{100 * confidence:.4g}% CI"
-        parts.append(f"{named} {between(low, high, unit, bounds)}" + (f" for {whose}" if whose else ""))
+        parts.append(f"{named} {interval_text(low, high, unit, bounds)}" + (f" for {whose}" if whose else ""))
         if noise is not None:
             much = f"{100 * noise:.2g}% of its width is privacy noise"
             parts.append("privacy noise only, no sampling error" if noise >= _WHOLE else much)

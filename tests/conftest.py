@@ -269,7 +269,7 @@ class Forks:
         assert code == status, err.decode()
         return subprocess.CompletedProcess(script, code, out, err)
 
-    def together(self, script: str, *several: Sequence[str]) -> list[str]:
+    def run_together(self, script: str, *several: Sequence[str]) -> list[str]:
         """Run a script at one moment in several processes, each with its arguments; the lines that they print."""
         return self(_TOGETHER, script, *map(json.dumps, several), strict=True).stdout.decode().splitlines()
 

@@ -252,7 +252,7 @@ def test_the_exact_audit_of_messages_is_exact(places, reach):
 
     def law(labels):
         one, other = (
-            np.bincount(arc.moved(np.full(arc.weight, at), np.arange(arc.weight)), minlength=places)
+            np.bincount(arc.sample(np.full(arc.weight, at), np.arange(arc.weight)), minlength=places)
             for at in labels
         )
         return np.outer(one, other).ravel() / arc.weight**2

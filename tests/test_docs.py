@@ -370,7 +370,7 @@ def test_how_many_releases_fit():
 
 def fits(account, loss):
     """Count how often a loss is admitted."""
-    spent, count = account.nothing, 0
+    spent, count = account.no_charges, 0
     while account.holds(spent := account.after(spent, loss)):
         count += 1
     return count

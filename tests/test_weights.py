@@ -12,8 +12,8 @@ from scipy.stats import binom, norm
 from statsmodels.api import GLM, WLS, add_constant, families
 
 import dfprivacy as dp
+from dfprivacy.inference.counts import arcsine_share, share_of_angle
 from dfprivacy.inference.counts import difference as apart_by
-from dfprivacy.inference.counts import share, share_of
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.weighted import NoisyWeighted, difference, ratio, total
 from dfprivacy.laws import NoiseLaw
@@ -433,7 +433,7 @@ def test_intervals_of_groups_cover(epsilon):
         sums = noisy(INCOME[asked] / 200_000, v)
         apart = infer(sums, lambda exact: difference(exact[0], exact[1], (0.0, 200_000.0))).interval()
         counts = EffectiveCounts(noisy(rich[asked].astype(float), v))
-        each = [share_of(end) for end in infer(counts, share).interval()]
+        each = [share_of_angle(end) for end in infer(counts, arcsine_share).interval()]
         two = infer(counts, lambda exact: apart_by(exact[0], exact[1])).interval()
         truths = means[0] - means[1], shares[0], shares[0] - shares[1]
         found = apart, (each[0][0], each[1][0]), two

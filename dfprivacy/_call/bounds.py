@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BoundsFirst",
-    "asks_to_find",
     "declare_found_bounds",
-    "mark_to_find",
-    "names_to_find",
+    "mark_for_search",
+    "names_to_search",
+    "needs_bounds_search",
     "read_call",
     "widen_bounds",
 ]
@@ -39,7 +39,7 @@ _PRICE = {"epsilon", "delta", "fresh"}
 _WIDEST = (-(2.0**31), 2.0**31)  # bounds that can be found lie within
 
 
-def asks_to_find(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
+def needs_bounds_search(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
     """Return whether a call has ``bounds="find"``, and the method itself takes no bounds."""
     if "bounds" not in kwargs or "bounds" in mechanism.signature.parameters:
         return False
@@ -50,7 +50,7 @@ def asks_to_find(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
     return True
 
 
-def mark_to_find(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
+def mark_for_search(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
     """Mark the numeric columns of a call, and all columns with bounds, as columns whose bounds are to be found."""
     names = {name for name, column in schema.columns.items() if column.bounds and not column.categories}
     for parameter, kind in mechanism.columns.items():
@@ -72,7 +72,7 @@ def widen_bounds(schema: Schema, bounds: tuple[float, float] = _WIDEST) -> Schem
     return replace(schema, columns=wide)
 
 
-def names_to_find(planner: Planner) -> list[str]:
+def names_to_search(planner: Planner) -> list[str]:
     """Return the names of columns that a plan measures and whose bounds are to be found."""
     return sorted(column.name for column in planner.numbers if column.find)
 
@@ -120,7 +120,7 @@ class BoundsFirst(Question):
         if not self._names_to_find or self.target.asker is not None:
             return super().ask()
         looked = self._search_question
-        if self.epsilon > (most := self.target.payer.largest()) and not looked.is_kept():
+        if self.epsilon > (most := self.target.payer.largest()) and not looked.is_in_ledger():
             what = f"{self.mechanism.name} asks for epsilon = {float(self.epsilon):g}"
             most_of = f"at most epsilon = {float(most):g} of {self.target.account.name!r} is left"
             raise BudgetExceeded(f"{what}, where {most_of}.", "Ask for less.")
@@ -141,12 +141,12 @@ class BoundsFirst(Question):
         remember_question(question, release)
         return release
 
-    def is_kept(self) -> bool:
+    def is_in_ledger(self) -> bool:
         """Return whether the ledger has both the bounds and the answer within them."""
         if not self._names_to_find:
-            return super().is_kept()
+            return super().is_in_ledger()
         found = self._search_question._kept_answer()  # noqa: SLF001 - a question as this
-        return found is not None and self._question_within(found).is_kept()
+        return found is not None and self._question_within(found).is_in_ledger()
 
     def explain(self) -> Explanation:
         """Plan the search for bounds, and the measurements within kept bounds, or else within the widest bounds."""
@@ -187,7 +187,7 @@ class BoundsFirst(Question):
         wide = [column.name for column in self.target.table.schema.columns.values() if column.bounds == _WIDEST]
         try:
             self.check()
-            names = names_to_find(self._plan_table(self.target.table)[0])
+            names = names_to_search(self._plan_table(self.target.table)[0])
         except (ArgumentError, SchemaError) as error:
             first = f"find bounds before, and declare them: view.declare(view.find_bounds({wide!r}, epsilon=...))."
             raise type(error)(error.what, f"{error.hint} Or {first}" if wide else error.hint) from None
@@ -250,7 +250,7 @@ def read_call(
         If the call cannot be answered. It is checked with wide bounds while nothing is paid; if none are found, a
         quarter of the epsilon is spent.
     """
-    find, schema = asks_to_find(mechanism, kwargs), target.table.schema
+    find, schema = needs_bounds_search(mechanism, kwargs), target.table.schema
     if not find and not any(column.find for column in schema.columns.values()):
         return Question.read(target, mechanism, args, kwargs, by)
     kwargs = {name: each for name, each in kwargs.items() if not (find and name == "bounds")}
@@ -263,6 +263,6 @@ def read_call(
         )
     if two:
         return Question.read(target, mechanism, args, kwargs, by)
-    wide = widen_bounds(mark_to_find(schema, mechanism, given) if find else schema)
+    wide = widen_bounds(mark_for_search(schema, mechanism, given) if find else schema)
     target = replace(target, table=target.table.with_declarations(wide.columns))
     return replace(BoundsFirst.read(target, mechanism, args, kwargs, by), explicit=find)

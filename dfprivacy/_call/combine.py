@@ -19,11 +19,11 @@ import numpy as np
 from dfprivacy._json import plain_json
 from dfprivacy.errors import ArgumentError, quoted, trimmed
 from dfprivacy.laws import REDRAWS, NoiseLaw
-from dfprivacy.plotting import axes, below, ink
+from dfprivacy.plotting import axes, legend_below, text_color
 from dfprivacy.release import Groups, Privacy, Release, arithmetic, main_number
 from dfprivacy.schema import as_probability
 from dfprivacy.schema.values import plain_number
-from dfprivacy.wording import between, noise_share, sure
+from dfprivacy.wording import interval_text, noise_share, uncertainty
 from dfprivacy.wording import number as written
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Combination(Release):
     of: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the value under draws of the noise; raise an error if this process lacks the draws."""
         if "_draws" not in vars(self):
             raise ArgumentError(
@@ -116,7 +116,7 @@ class Combination(Release):
         total = math.hypot(self.noise_standard_error, self.sampling_standard_error or 0.0)
         part = 1.0 if table else noise_share(total, self.sampling_standard_error)
         whose = "these tables" if table else "the population"
-        how = sure(self.low, self.high, self.confidence, whose=whose, noise=part)
+        how = uncertainty(self.low, self.high, self.confidence, whose=whose, noise=part)
         return f"{self.formula} is {written(self.estimate, (self.high - self.low) / 4)}{how}."
 
     @property
@@ -126,7 +126,7 @@ class Combination(Release):
     @property
     def _interval_ends(self) -> str:
         finite = math.isfinite(self.low) and math.isfinite(self.high)
-        return f"{self.low:.6g} to {self.high:.6g}" if finite else between(self.low, self.high)
+        return f"{self.low:.6g} to {self.high:.6g}" if finite else interval_text(self.low, self.high)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number and its interval; an infinite end is drawn far away."""
@@ -136,9 +136,9 @@ class Combination(Release):
         whose = "the table" if self._covers_tables else "the population"
         label = f"{self.confidence:.0%} interval, for {whose}"
         ax.plot([low, high], [0, 0], color="tab:orange", lw=3, label=label)
-        ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
+        ax.plot(self.estimate, 0, "o", color=text_color(ax), label="estimate")
         ax.set(yticks=[], xlabel=self.formula)
-        below(ax)
+        legend_below(ax)
         return ax
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -424,13 +424,13 @@ def _draws_of(release: Release) -> Mapping[str, Any]:
         )
     name, kind = release._estimate, type(release)  # noqa: SLF001 - of our own kind
     value, error = getattr(release, name, None), getattr(release, "noise_standard_error", None)
-    own = kind._redrawn is not Release._redrawn or not hasattr(release, "low")  # noqa: SLF001 - as above
+    own = kind._replicates is not Release._replicates or not hasattr(release, "low")  # noqa: SLF001 - as above
     if own or not (isinstance(value, float) and isinstance(error, float) and math.isfinite(value + error)):
-        return release._redrawn()  # noqa: SLF001 - as above
-    from dfprivacy.inference.draws import redrawn  # which loads SciPy
+        return release._replicates()  # noqa: SLF001 - as above
+    from dfprivacy.inference.draws import noise_draws  # which loads SciPy
 
     identity = plain_json(getattr(release, "released", None) or release.result)
-    return {name: value - redrawn(NoiseLaw(1.0), error / math.sqrt(2), identity)}
+    return {name: value - noise_draws(NoiseLaw(1.0), error / math.sqrt(2), identity)}
 
 
 def _main_draws(release: Release) -> Array:
@@ -545,14 +545,14 @@ def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list
 
 def _sampling_shifts_of(release: Release) -> list[tuple[Release, float]]:
     if isinstance(release, Combination):
-        release._redrawn()  # noqa: SLF001 - which refuses one from JSON
+        release._replicates()  # noqa: SLF001 - which refuses one from JSON
         return _sampling_shifts(*vars(release)["_derived_from"])
-    if release._sampling is None:  # noqa: SLF001 - of our own kind
+    if release._sampling_error is None:  # noqa: SLF001 - of our own kind
         raise ArgumentError(
             f"The sampling error of {_question_text(release)} is not known.",
             "Combine the answers of tests, or leave out covers=: the interval then covers this table's number.",
         )
-    return [(release, release._sampling)]  # noqa: SLF001 - as above
+    return [(release, release._sampling_error)]  # noqa: SLF001 - as above
 
 
 def _sampling_error(shifts: Sequence[tuple[Release, float]]) -> tuple[float, bool]:

@@ -66,7 +66,7 @@ def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -
         _, _, sums, privacy = min(found)
         measured.append(sums)
         sources[id(privacy)] = privacy
-    return question.concluded(measured).paid(_free_privacy(question, [*sources.values()]))
+    return question.conclude_release(measured).paid(_free_privacy(question, [*sources.values()]))
 
 
 def _free_privacy(question: Question, sources: Sequence[Privacy]) -> Privacy:

@@ -84,7 +84,7 @@ class Target:
     asker: Callable[[Question], Any] | None = field(default=None, compare=False)
 
     @property
-    def served_as(self) -> str:
+    def served_name(self) -> str:
         """Name of the table where its rows are."""
         return getattr(self.account, "table", "") or self.name
 

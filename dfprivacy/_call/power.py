@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._call.bounds import asks_to_find, declare_found_bounds, mark_to_find, names_to_find, widen_bounds
+from dfprivacy._call.bounds import (
+    declare_found_bounds,
+    mark_for_search,
+    names_to_search,
+    needs_bounds_search,
+    widen_bounds,
+)
 from dfprivacy._call.explanation import PART, bounds_finder
 from dfprivacy._call.payment import parse_delta, positive_price
 from dfprivacy._call.plan import read_question, written_question
@@ -224,13 +230,13 @@ def power_of(
         raise ArgumentError(
             f"There is no method {method!r}.", f"The methods are {sorted(registry().mechanisms)!r}."
         )
-    if find := asks_to_find(mechanism, kwargs):
+    if find := needs_bounds_search(mechanism, kwargs):
         del kwargs["bounds"]
     given = mechanism.bind(args, kwargs)
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
         raise ArgumentError("power() asks about one table, not of two views.", "Leave the other view out.")
-    schema = schema.as_given()  # made-up rows have values in every column
-    told = mark_to_find(schema, mechanism, given) if find else schema
+    schema = schema.without_formulas()  # made-up rows have values in every column
+    told = mark_for_search(schema, mechanism, given) if find else schema
     schema, supposed = widen_bounds(told), widen_bounds(told, _TYPICAL_ROWS)
     arguments = mechanism.resolve(schema, given)
     if mechanism.check is not None:
@@ -279,7 +285,7 @@ def _answer_after_finding_bounds(
     planner = Planner(table, payer)
     with suppress(Exception), np.errstate(all="ignore"):  # a plan may end where its void numbers lead nowhere
         mechanism.measure(planner, arguments)
-    if names := names_to_find(planner):
+    if names := names_to_search(planner):
         search = bounds_finder()
         looked = search.resolve(table.schema, {"columns": names})
         found = _answer_about_table(search, table, looked, _MadeUpPayer(payer.epsilon * PART, Fraction(0)))

@@ -164,7 +164,7 @@ class Question:
             )
         return epsilon_on_sample(self.epsilon, sample.share), self.delta / sample.share
 
-    def is_kept(self) -> bool:
+    def is_in_ledger(self) -> bool:
         """Return whether the ledger has the answer, which then costs nothing."""
         return self._with_prepared_arguments()._kept_answer() is not None  # noqa: SLF001 - its own
 
@@ -212,7 +212,7 @@ class Question:
         try:
             if self.by and all(column.public for column in self.by):
                 self._plan_groups(tables)  # a group that cannot be asked is found before another one has paid
-            answer = self.concluded(self._measure(tables, call), call)
+            answer = self.conclude_release(self._measure(tables, call), call)
             release = answer.paid(self._privacy(call))
             with _name_mechanism_in_errors(self.mechanism, call):
                 plain = release.to_dict()
@@ -244,7 +244,7 @@ class Question:
         table = self.target.table
         return table.groups(self.by) if self.by else [table]
 
-    def concluded(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
+    def conclude_release(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
         """Return the release that follows from the measurements of each group, or of all rows."""
         releases = tuple(self._conclude(each, call) for each in measured)
         if not self.by:

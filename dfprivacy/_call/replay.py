@@ -76,7 +76,11 @@ def _describe_table(table: Table, named: Sequence[Column]) -> dict[str, Any]:
         "columns": columns,
         **({"selected": [[column.name, column.describe()] for column in selected]} if otherwise else {}),
         "rows": table.schema.size,
-        **({} if unit is None else {"unit": [unit.column, unit.max_rows, unit.missing], "chosen": table.chosen}),
+        **(
+            {}
+            if unit is None
+            else {"unit": [unit.column, unit.max_rows, unit.missing], "chosen": table.choice_columns}
+        ),
         **({} if which is None else {"table": which}),
         **({} if derived is None else {"derived": derived}),
     }

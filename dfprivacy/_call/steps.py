@@ -90,7 +90,8 @@ def _read_where(view: PrivateFrame, rules: list[dict[str, Any]]) -> PrivateFrame
 
 def _write_columns(columns: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: {"formula": each.formula.node.to_json(), "bounds": each.said_bounds} for name, each in columns.items()
+        name: {"formula": each.formula.node.to_json(), "bounds": each.declared_bounds}
+        for name, each in columns.items()
     }
 
 
@@ -107,7 +108,7 @@ def _read_per(view: PrivateFrame, given: list[Any]) -> PrivateFrame:
 
 def _write_join(given: tuple[Target, dict[str, Any]]) -> dict[str, Any]:
     other, how = given
-    return {"table": other.served_as, "steps": write_steps(other.steps), **how}
+    return {"table": other.served_name, "steps": write_steps(other.steps), **how}
 
 
 def _read_join(

@@ -24,11 +24,11 @@ from dfprivacy._ledger.tables import (
     measurement_columns,
     read_accountant,
     read_fraction,
-    read_moment,
+    read_noisy_values,
     read_relation,
     read_spent,
-    read_steps,
     read_text,
+    read_time,
     sha256_of_text,
     tables,
 )
@@ -210,7 +210,7 @@ class Account:
         if terms != (read_fraction(row.epsilon), read_fraction(row.delta), row.accounting):
             raise ValueError
         neighbors, key = read_relation(row.neighbors)
-        return cls(read_text(row.name), *terms, neighbors, read_moment(row.opened), accountant, ledger, key)
+        return cls(read_text(row.name), *terms, neighbors, read_time(row.opened), accountant, ledger, key)
 
     def tables(self) -> list[DataTable]:
         """Return the tables of the account, oldest first."""
@@ -474,7 +474,7 @@ class Account:
         table = tables().measurements
         query = self.select_rows(table).with_only_columns(table.c.steps).where(table.c.id == kept.id)
         with self.ledger.reporting_damage():
-            return self.ledger.read(query, lambda row: read_steps(row.steps))[0]
+            return self.ledger.read(query, lambda row: read_noisy_values(row.steps))[0]
 
     def select_rows(self, table: Table, calls: Select[Any] | None = None) -> Select[Any]:
         """Select the rows of the account, oldest first, or of some calls, each of which has its oldest first."""
@@ -652,7 +652,7 @@ class JointAccount:
 
 
 def _columns_of_answer(row: Row[Any]) -> tuple[int, str, datetime, str]:
-    return row.id, read_text(row.call), read_moment(row.at), read_text(row.mechanism)
+    return row.id, read_text(row.call), read_time(row.at), read_text(row.mechanism)
 
 
 def filter_columns(accountant: Accountant, spent: Spent) -> dict[str, str]:
@@ -667,10 +667,10 @@ def _newest_first(query: Select[Any], table: Table, most: int | None) -> Select[
 
 def _sum_of_charges(accountant: Accountant, made: Counter[tuple[str, str]], analyst: str | None = None) -> Spent:
     """Return the sum of all charges, or of the charges of one analyst."""
-    counts = list(accountant.nothing.counts)
+    counts = list(accountant.no_charges.counts)
     for (loss, by), times in made.items():
         if analyst in {None, by}:
-            each = accountant.after(accountant.nothing, loss_from_dict(json.loads(loss))).counts
+            each = accountant.after(accountant.no_charges, loss_from_dict(json.loads(loss))).counts
             counts = [
                 None if sum_ is None or one is None else sum_ + times * one
                 for sum_, one in zip(counts, each, strict=True)

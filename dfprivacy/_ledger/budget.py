@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from dfprivacy import _words
 from dfprivacy._ledger.names import name_key
-from dfprivacy._ledger.tables import read_moment, read_text, tables, write_moment
+from dfprivacy._ledger.tables import read_text, read_time, tables, write_time
 from dfprivacy.errors import ArgumentError, quoted, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
@@ -228,14 +228,14 @@ class Releases(Sequence[Release]):
             yield from map(_release_of_answer, self._releases_between(start, start + PAGE))
 
     def __repr__(self) -> str:
-        heading, grid = self._shown()
+        heading, grid = self._newest_grid()
         return "\n  ".join([heading, *(grid.lines(_WIDE) if grid.rows else ())])
 
     def _repr_html_(self) -> str:
-        heading, grid = self._shown()
+        heading, grid = self._newest_grid()
         return grid.html(heading)
 
-    def _shown(self) -> tuple[str, Grid]:
+    def _newest_grid(self) -> tuple[str, Grid]:
         """Return the number of releases, and a table of the newest releases."""
         count = len(self)
         heading = f"{count:,} release{'' if count == 1 else 's'}"
@@ -410,7 +410,7 @@ def _call_record(
     where = " and ".join(map(str, privacy.get("where", ())))
     typed = str(privacy.get("question", "")) + (f" where {where}" if where else "")
     reused = sum(bool(noise.get("reused")) for noise in privacy.get("noise", ()))
-    about = read_moment(at), analyst, read_text(method), question, text, typed or text
+    about = read_time(at), analyst, read_text(method), question, text, typed or text
     return CallRecord(call, *about, charges, reused, answered=answer is not None)
 
 
@@ -471,8 +471,8 @@ def _read_time(name: str, given: object) -> str:
         moment = None
     day = isinstance(given, str) and len(given) <= len("2000-01-01")
     if isinstance(moment, dt.datetime) and not day:
-        return write_moment(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
+        return write_time(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
     if isinstance(moment, dt.date):
         time = dt.time.max if name == "until" else dt.time.min
-        return write_moment(dt.datetime.combine(moment, time, tzinfo=dt.UTC))
+        return write_time(dt.datetime.combine(moment, time, tzinfo=dt.UTC))
     raise ArgumentError(f"{name}{quoted(given)} is no date.", "For example 2026-01-31.")

@@ -47,9 +47,9 @@ from dfprivacy._ledger.tables import (
     SCHEMA_VERSION,
     DataTable,
     current_time,
-    read_moment,
     read_relation,
     read_text,
+    read_time,
     sha256_of_text,
     table_definitions,
     tables,
@@ -87,7 +87,7 @@ class LedgerRecord:
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
         """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
-        return cls(read_moment(row.at), *map(read_text, row[2:]))
+        return cls(read_time(row.at), *map(read_text, row[2:]))
 
 
 class Ledger:
@@ -186,7 +186,7 @@ class Ledger:
                 neighbors=write_relation(neighbors, secrets.token_hex(KEY_BYTES)),
                 public="[]",  # of schema 4 and before
                 opened=current_time(),
-                **filter_columns(accountant, accountant.nothing),
+                **filter_columns(accountant, accountant.no_charges),
             )
             account = self.account(name)
         _refuse_other_terms(

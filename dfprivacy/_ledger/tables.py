@@ -39,16 +39,16 @@ __all__ = [
     "measurement_columns",
     "read_accountant",
     "read_fraction",
-    "read_moment",
+    "read_noisy_values",
     "read_relation",
     "read_spent",
-    "read_steps",
     "read_text",
+    "read_time",
     "sha256_of_text",
     "table_definitions",
     "tables",
-    "write_moment",
     "write_relation",
+    "write_time",
 ]
 
 SCHEMA_VERSION = 5  # 1 had no measurements, 2 nothing about analysts, 3 no records, and 4 one table an account
@@ -149,15 +149,15 @@ def table_definitions(dialect: Dialect) -> list[str]:
 
 def current_time() -> str:
     """Return the current time as the ledger writes it."""
-    return write_moment(datetime.now(UTC))
+    return write_time(datetime.now(UTC))
 
 
-def write_moment(moment: datetime) -> str:
+def write_time(moment: datetime) -> str:
     """Write a time in UTC; the texts sort as the times do."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def read_moment(value: object) -> datetime:
+def read_time(value: object) -> datetime:
     """Read a time in UTC."""
     moment = datetime.fromisoformat(read_text(value))
     if moment.tzinfo is None:
@@ -295,7 +295,7 @@ def read_spent(value: str, accountant: Accountant) -> Spent:
     """Read the spent total: one sum for each cap of the account."""
     plain = json.loads(value)
     spent = Spent.from_list(plain)
-    same = spent.to_list() == plain and len(spent.counts) == len(accountant.nothing.counts)
+    same = spent.to_list() == plain and len(spent.counts) == len(accountant.no_charges.counts)
     if not same or any(count is not None and count < 0 for count in spent.counts):
         raise ValueError
     return spent
@@ -362,7 +362,7 @@ class KeptMeasurement:
         scale = float.fromhex(row.scale)
         if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
             raise ValueError
-        at = read_moment(row.at).isoformat()
+        at = read_time(row.at).isoformat()
         return cls(int(row.id), at, row.noise, scale, int(row.grid), read_text(row.call))
 
     @property
@@ -396,6 +396,6 @@ def measurement_columns(measurement: Measurement) -> dict[str, Any]:
     }
 
 
-def read_steps(value: bytes) -> NDArray[np.int64]:
+def read_noisy_values(value: bytes) -> NDArray[np.int64]:
     """Read the noisy values; raise a `ValueError` or the like if they are damaged."""
     return np.frombuffer(value, dtype=_STEP).astype(np.int64)

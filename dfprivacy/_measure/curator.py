@@ -22,7 +22,7 @@ from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.features import Given, OneHot
 from dfprivacy.local import Arc, Messages
 from dfprivacy.release import MeasurementRecord
-from dfprivacy.schema.values import released
+from dfprivacy.schema.values import plain_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,7 +151,7 @@ class Curator(Sums, Decisions, Discovery):
         ReadError
             If the rows could not be read.
         """
-        return [released(value) for value in self._table.public_values(column)]
+        return [plain_key(value) for value in self._table.public_values(column)]
 
     def gaps(self, columns: Iterable[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
         """Return the columns in which a missing value excludes a row, as arguments of `~dfprivacy.features.Given`.

@@ -17,7 +17,7 @@ from dfprivacy._table.keys import sort_keys
 from dfprivacy._table.sample import SampledFrame
 from dfprivacy.errors import ArgumentError, PluginError
 from dfprivacy.release import DiscoveredKeys, MeasurementRecord, SurveyedColumn
-from dfprivacy.schema.values import released
+from dfprivacy.schema.values import plain_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -251,7 +251,7 @@ def _rank_keys(
     """Sort keys by their noisy counts, so that their order reveals nothing more."""
     ranked = sorted(sort_keys(counts).items(), key=lambda item: -item[1])
     return DiscoveredKeys(
-        keys=tuple(released(key[0] if single else key) for key, _ in ranked),
+        keys=tuple(plain_key(key[0] if single else key) for key, _ in ranked),
         counts=np.array([count for _, count in ranked], dtype=np.int64),
         threshold=threshold,
         scale=noise.scale if noise else 0.0,
@@ -267,7 +267,7 @@ def _split_by_column(
     rows = {key: math.ldexp(steps, -noise.grid) for key, steps in sort_keys(counts).items()}
 
     def counts_of_kind(place: int, kind: str) -> dict[Any, float]:
-        return {released(key[2]): count for key, count in rows.items() if key[:2] == (place, kind)}
+        return {plain_key(key[2]): count for key, count in rows.items() if key[:2] == (place, kind)}
 
     return tuple(
         SurveyedColumn(

@@ -89,20 +89,20 @@ class Table(Rows):
         It follows from the names of public columns alone, never from a number: what is agreed is free.
         """
         fixed = self.schema.neighbors == "replace_one" and not self.private_selection
-        return fixed and all(map(self._is_agreed, columns))
+        return fixed and all(map(self._is_public_column, columns))
 
-    def _is_agreed(self, column: Column) -> bool:
+    def _is_public_column(self, column: Column) -> bool:
         """Return whether neighbouring tables agree on a column (on a computed column: on its parts).
 
         A plugin may compute a column under the name of a public one, and then it is not that column.
         """
         if not isinstance(column, ComputedColumn) or column == self.schema.columns.get(column.name):
             return column.name in self.public
-        return all(map(self._is_agreed, column.formula.columns))
+        return all(map(self._is_public_column, column.formula.columns))
 
-    def _public_among(self, columns: Iterable[Column]) -> frozenset[str]:
+    def _public_names(self, columns: Iterable[Column]) -> frozenset[str]:
         """Return the names for which all of these columns are public."""
-        private = {column.name for column in columns if not self._is_agreed(column)}
+        private = {column.name for column in columns if not self._is_public_column(column)}
         return frozenset({column.name for column in columns} - private)
 
     @cached_property
@@ -115,7 +115,7 @@ class Table(Rows):
             return self.schema.size
         return self._with(conditions=public).total(Count(), 0)[0]
 
-    def _union_of(self, tables: Sequence[Table], which: Column) -> Table:
+    def _union(self, tables: Sequence[Table], which: Column) -> Table:
         """Return the union of tables, which have columns, conditions and relation in common."""
         return self._with(parts=tuple(table._with(mark=(which, code)) for code, table in enumerate(tables)))  # noqa: SLF001
 
@@ -132,7 +132,7 @@ class Table(Rows):
         return self.max_rows_per_person * self._one_row_sensitivity(measurand, norm)
 
     def _one_row_sensitivity(self, measurand: RowFeatures | Statistic, norm: float) -> float:
-        public = self._public_among(measurand.columns)
+        public = self._public_names(measurand.columns)
         added = _checked_sensitivity(measurand, "add_remove", norm, public)
         if self.schema.neighbors == "add_remove":
             return added
@@ -394,7 +394,7 @@ def union_of_tables(first: Table, second: Table, names: tuple[str, str]) -> tupl
     )
     memory = min(first.memory, second.memory)
     both = Table(None, schema, (*first.conditions, *second.conditions), memory=memory)
-    return both._union_of((first, second), which), which  # noqa: SLF001 - of our own kind
+    return both._union((first, second), which), which  # noqa: SLF001 - of our own kind
 
 
 def _checked_sensitivity(

@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from dfprivacy._forks import Lock
-from dfprivacy._table.batch import batches, from_frame
+from dfprivacy._table.batch import batches, frame_reads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +54,7 @@ class Task(Generic[T]):
     @property
     def columns_needed(self) -> list[Read]:
         """Columns to read: of a computed column, those of its formula."""
-        return [*from_frame(self.columns_asked)]
+        return [*frame_reads(self.columns_asked)]
 
     def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
         """Read and count the rows, and apply the function to them."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._privacy.samplers import Sampler
 
-__all__ = ["cube_noise", "draw_bernoulli", "draw_number_reaching", "less_than_exp", "zeros_that_reach"]
+__all__ = ["cube_noise", "draw_bernoulli", "draw_count_above", "less_than_exp", "noise_of_zeros"]
 
 _BITS = 32
 _MARGIN = 2.0 ** (1 - _BITS)  # twice what U may be above its digits so far; float64's exp(-x) is off by far less
@@ -172,7 +172,7 @@ def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int
             return np.array([sampler.below(2 * r + 1) - r for _ in range(dimension)], dtype=np.int64)
 
 
-def zeros_that_reach(
+def noise_of_zeros(
     occupied: Iterable[int], size: int, scale: float, threshold: int, sampler: Sampler
 ) -> dict[int, int]:
     """Draw discrete Laplace noise for the zeros of a sparse vector; return only noise that reaches a threshold.
@@ -211,7 +211,7 @@ def zeros_that_reach(
         )
     taken = np.sort(np.fromiter(occupied, dtype=np.int64))
     zeros = size - len(taken)
-    count = draw_number_reaching(zeros, scale, threshold, sampler.below)
+    count = draw_count_above(zeros, scale, threshold, sampler.below)
     ranks: set[int] = set()
     while len(ranks) < count:  # p is below one half, and so is their share, but for chance
         ranks.add(sampler.below(zeros))
@@ -222,7 +222,7 @@ def zeros_that_reach(
     return {place: min(threshold + more, _LARGEST) for place, more in zip(places, above, strict=True)}
 
 
-def draw_number_reaching(trials: int, scale: float, threshold: int, below: Callable[[int], int]) -> int:
+def draw_count_above(trials: int, scale: float, threshold: int, below: Callable[[int], int]) -> int:
     """Draw the number of independent discrete Laplace variables that reach a threshold, exactly.
 
     Parameters

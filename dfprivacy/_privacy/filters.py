@@ -319,7 +319,7 @@ class Accountant:
         return cls(accounting, epsilon, delta, members, delta - sum(member.delta for member in members))
 
     @property
-    def nothing(self) -> Spent:
+    def no_charges(self) -> Spent:
         """Charges of an account that has released nothing."""
         return Spent((0,) * (sum(len(member.caps) for member in self.members) + 1))
 

@@ -120,7 +120,7 @@ class Arc:
         excess = (self.inside - self.outside) / self.weight
         return excess * math.sin(math.pi * self.length / self.places) / math.sin(math.pi / self.places)
 
-    def moved(self, labels: NDArray[np.int64], chance: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sample(self, labels: NDArray[np.int64], chance: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw the randomised places of true places, from uniform numbers from 0 to `weight` - 1."""
         on_arc = self.length * self.inside
         beyond = self.length + (chance - on_arc) // self.outside

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from dfprivacy._privacy.calibrate import SUM_MAX
-from dfprivacy._privacy.draws import cube_noise, draw_bernoulli, zeros_that_reach
+from dfprivacy._privacy.draws import cube_noise, draw_bernoulli, noise_of_zeros
 from dfprivacy._privacy.response import check_messages as check_labels
 from dfprivacy.errors import ArgumentError
 
@@ -218,7 +218,7 @@ class FromLaplace:
     def sparse(self: Sampler, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
         """Add Laplace noise to the counts of all keys, zeros too, and return those that reach a threshold."""
         own = _keys_reaching(counts, self.laplace(_counts_as_array(counts), scale), threshold)
-        return dict(sorted({**own, **zeros_that_reach(counts, size, scale, threshold, self)}.items()))
+        return dict(sorted({**own, **noise_of_zeros(counts, size, scale, threshold, self)}.items()))
 
 
 def _counts_as_array(counts: Mapping[K, int]) -> NDArray[np.int64]:
@@ -263,7 +263,7 @@ class OpenDPSampler(FromLaplace):
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
         """Draw messages with whole numbers from the operating system's secure source."""
         check_labels(labels, arc)
-        return arc.moved(labels, draw_uniform(arc.weight, labels.size).reshape(labels.shape))
+        return arc.sample(labels, draw_uniform(arc.weight, labels.size).reshape(labels.shape))
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
         """Draw k positions, best first, by permute-and-flip or by the exponential mechanism.

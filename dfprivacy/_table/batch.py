@@ -156,7 +156,7 @@ class Batch:
             self._missing[column] = (
                 self.codes(column) == len(column.categories or ())
                 if plain
-                else column.missing(self.raw_values(read_as_declared(column)))
+                else column.missing(self.raw_values(declared_read(column)))
             )
         return self._missing[column]
 
@@ -212,21 +212,21 @@ def category(column: Column) -> Read:
     return number(column) if isinstance(column, ComputedColumn) else Read(column.name, column.categories or ())
 
 
-def read_as_declared(column: Column) -> Read:
+def declared_read(column: Column) -> Read:
     """Return the `Read` of a column: as numbers if it has bounds, else as category codes."""
     return number(column) if column.bounds is not None else category(column)
 
 
-def reads_as_declared(column: Column) -> list[Read]:
+def declared_reads(column: Column) -> list[Read]:
     """Return the `Read` of a column as numbers, as category codes, or both, as it was declared."""
     both = column.bounds is not None and column.categories is not None
-    return [number(column), category(column)] if both else [read_as_declared(column)]
+    return [number(column), category(column)] if both else [declared_read(column)]
 
 
-def from_frame(reads: Iterable[Read]) -> tuple[Read, ...]:
+def frame_reads(reads: Iterable[Read]) -> tuple[Read, ...]:
     """Return the columns to read from a frame, each once; for a computed column, the columns of its formula."""
     parts = (
-        [read_as_declared(column) for column in read.domain.columns] if isinstance(read.domain, Formula) else [read]
+        [declared_read(column) for column in read.domain.columns] if isinstance(read.domain, Formula) else [read]
         for read in reads
     )
     return tuple(dict.fromkeys(each for of_read in parts for each in of_read))
@@ -241,7 +241,7 @@ def batches(
     """
     _reuse_freed_memory()
     for size, raw in rows.batches(
-        from_frame([*reads, *(read for c in conditions for read in c.reads)]), BATCH_ROWS
+        frame_reads([*reads, *(read for c in conditions for read in c.reads)]), BATCH_ROWS
     ):
         batch = Batch(size, raw)
         mask = None

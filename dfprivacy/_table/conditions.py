@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from dfprivacy import _words
-from dfprivacy._table.batch import category, number, read_as_declared
+from dfprivacy._table.batch import category, declared_read, number
 from dfprivacy.engines import Keep
 from dfprivacy.errors import SchemaError
 from dfprivacy.expressions import ComputedColumn
@@ -41,7 +41,7 @@ class _ColumnCondition:
     @property
     def reads(self) -> tuple[Read, ...]:
         """How the condition's column is read."""
-        return (read_as_declared(self.column),)
+        return (declared_read(self.column),)
 
     @property
     def public(self) -> bool:
@@ -116,7 +116,7 @@ class Satisfies:
     @property
     def reads(self) -> tuple[Read, ...]:
         """How the condition's columns are read."""
-        return tuple(read_as_declared(column) for column in self.columns)
+        return tuple(declared_read(column) for column in self.columns)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
         """Return a mask of the rows that the condition selects."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy._json import plain_json
-from dfprivacy._table.batch import from_frame, number
+from dfprivacy._table.batch import frame_reads, number
 from dfprivacy._table.declare import ROWS_OF_ONE
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.expressions import ComputedColumn
@@ -75,7 +75,7 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
         raise ArgumentError(f"how{quoted(how)} is unknown.", 'Use "left" or "inner".')
     if not isinstance(on, str):
         raise SchemaError(f"A column is named by a string, not by {type(on).__name__}.", "Pass its name.")
-    limits = [_rows_of_one(each, on) for each in (left, right)]
+    limits = [_max_rows_per_person(each, on) for each in (left, right)]
     if right.conditions:
         raise ArgumentError(
             "The right view selects rows, and all of them are joined.",
@@ -100,10 +100,10 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
             f"One person may have {most} rows, and at most {ROWS_OF_ONE} can count.",
             "Say how many count: max_rows=.",
         )
-    return _joined(left, right, on, "left" if how == "left" else "inner", Unit(on, most), account)
+    return _make_join(left, right, on, "left" if how == "left" else "inner", Unit(on, most), account)
 
 
-def _rows_of_one(table: Rows, on: str) -> int:
+def _max_rows_per_person(table: Rows, on: str) -> int:
     """Return the largest number of rows of one person in a table; raise an error if the table cannot be joined."""
     schema = table.schema
     if schema.derived is not None:
@@ -133,22 +133,22 @@ def _rows_of_one(table: Rows, on: str) -> int:
     return unit.max_rows
 
 
-def _joined(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], unit: Unit, account: str) -> Join:
+def _make_join(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], unit: Unit, account: str) -> Join:
     """Return the join with the columns of both tables; a declared column replaces an undeclared one of its name."""
     declared = [{n: c for n, c in each.schema.columns.items() if n != on} for each in (left, right)]
     needed = [_raw_names(columns.values(), each) for columns, each in zip(declared, (left, right), strict=True)]
     taken = [
-        {_key(name) for name in {*columns, *raw} - {on}} for columns, raw in zip(declared, needed, strict=True)
+        {_case_key(name) for name in {*columns, *raw} - {on}} for columns, raw in zip(declared, needed, strict=True)
     ]
-    clash = sorted((taken[0] & taken[1]) | ({_key(on)} & (taken[0] | taken[1])))
+    clash = sorted((taken[0] & taken[1]) | ({_case_key(on)} & (taken[0] | taken[1])))
     if clash:
         raise SchemaError(
             f"Both tables have a column {clash[0]!r}.",
             "Leave it out of one of them: visits.join(persons.select('age', 'sex'), on='patient_id').",
         )
-    own = [name for name in left.schema.names if name == on or _key(name) not in taken[1] | {_key(on)}]
+    own = [name for name in left.schema.names if name == on or _case_key(name) not in taken[1] | {_case_key(on)}]
     own = own if on in own else [on, *own]
-    others = [name for name in right.schema.names if _key(name) not in taken[0] | {*map(_key, own)}]
+    others = [name for name in right.schema.names if _case_key(name) not in taken[0] | {*map(_case_key, own)}]
     columns = {**declared[0], **declared[1]}
     frames = left.rows.columns, right.rows.columns
     read = (
@@ -180,10 +180,10 @@ def _joined(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], uni
 def _raw_names(columns: Iterable[Column], table: Rows) -> set[str]:
     """Return the names of the frame's columns from which columns are computed and conditions are read."""
     computed = (number(column) for column in columns if isinstance(column, ComputedColumn))
-    return {read.name for read in from_frame([*computed, *(read for c in table.conditions for read in c.reads)])}
+    return {read.name for read in frame_reads([*computed, *(read for c in table.conditions for read in c.reads)])}
 
 
-def _key(name: str) -> str:
+def _case_key(name: str) -> str:
     """Return a column name without case, as engines that ignore case compare it."""
     return name.casefold()
 

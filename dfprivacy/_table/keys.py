@@ -12,7 +12,7 @@ from dfprivacy._table.batch import category, number
 from dfprivacy._table.frames import Dictionary, Read
 from dfprivacy.expressions import ComputedColumn
 from dfprivacy.schema import Category
-from dfprivacy.schema.values import date_text, numeral, plain_number, plain_text, stamp
+from dfprivacy.schema.values import date_text, plain_number, plain_text, read_date, read_numeral
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -141,12 +141,12 @@ def _codes_of_values(batch: Batch, column: Column, *, as_written: bool = False) 
 def _part_of_key(value: object, *, as_written: bool) -> Category | None:
     """Return a value as part of a key, in Python's own types; None if it is of another type, or too long."""
     text = plain_text(value)
-    number = plain_number(value) if text is None else math.nan if as_written else numeral(text)
+    number = plain_number(value) if text is None else math.nan if as_written else read_numeral(text)
     if math.isfinite(number):
         return _plain_number(number)
     if text is None or (not as_written and not math.isnan(number)):  # it reads as infinite
         return None
-    if not as_written and not math.isnan(day := stamp(text)):
+    if not as_written and not math.isnan(day := read_date(text)):
         return date_text(day)
     return text if len(text) <= LENGTH_MAX else None
 

@@ -117,7 +117,7 @@ class BoundedFrame(DerivedFrame):
 
     @cached_property
     def _frames_by_person(self) -> Sequence[Frame]:
-        return self.frame.together(self._chosen_by[0].column)
+        return self.frame.split_by_person(self._chosen_by[0].column)
 
     @cached_property
     def _rows_in_memory(self) -> BoundedRows:

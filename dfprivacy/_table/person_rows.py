@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.people import BoundedFrame, BoundedRows, Hashes
     from dfprivacy.schema import Schema, Unit
 
-__all__ = ["How", "People", "PerFrame", "PersonColumn", "read_aggregates"]
+__all__ = ["How", "People", "PersonColumn", "PersonFrame", "read_aggregates"]
 
 How = Literal["mean", "sum", "min", "max", "count", "first", "last"]
 _HOWS = get_args(How)
@@ -134,7 +134,7 @@ def _derived_column(name: str, of: Column, how: str, limits: object, most: int) 
     return Column(name, bounds=(low, high), fill=of.fill, filled=of.filled, beyond=of.beyond)
 
 
-class PerFrame(DerivedFrame):
+class PersonFrame(DerivedFrame):
     """The people of a table, one row each.
 
     Parameters

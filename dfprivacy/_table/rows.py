@@ -20,7 +20,7 @@ from dfprivacy._json import plain_json
 from dfprivacy._table.batch import reads_of
 from dfprivacy._table.conditions import with_private_column
 from dfprivacy._table.people import BoundedFrame, sort_columns
-from dfprivacy._table.person_rows import People, PerFrame
+from dfprivacy._table.person_rows import People, PersonFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected
 from dfprivacy.expressions import ComputedColumn, parts_of
@@ -153,7 +153,7 @@ class Rows:
 
     def of_frame(self, source: Frame | None) -> Self:
         """Return the same rows, read from another frame."""
-        if isinstance(source, (BoundedFrame, PerFrame, SampledFrame)):
+        if isinstance(source, (BoundedFrame, PersonFrame, SampledFrame)):
             raise TypeError(_MIXED)
         of = None if self._of is None else self._of.of_frame(source)
         return self._with_new_frame(_source=source if of is None else None, _of=of)
@@ -182,7 +182,7 @@ class Rows:
             return None if frame is None else SampledFrame(frame, sample)
         if not isinstance(frame, BoundedFrame) or unit is None:
             return None
-        return PerFrame(frame, People(self.conditions, unit, self._key, columns))
+        return PersonFrame(frame, People(self.conditions, unit, self._key, columns))
 
     def _with_new_frame(self, **changes: Any) -> Self:
         """Return a changed copy, with its frame rebuilt."""
@@ -247,7 +247,7 @@ class Rows:
             raise TypeError
         derived = {
             "unit": [unit.column, unit.max_rows, unit.missing],
-            "chosen": self.chosen,
+            "chosen": self.choice_columns,
             "where": [[each.describe(), [c.describe() for c in each.columns]] for each in self.conditions],
             "columns": [each.describe() for each in columns],
         }
@@ -299,7 +299,7 @@ class Rows:
         return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
 
     @property
-    def chosen(self) -> list[list[Any]]:
+    def choice_columns(self) -> list[list[Any]]:
         """Columns by which a person's rows are chosen, as plain JSON values."""
         return [[column.name, column.describe()] for column in self.known]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 
-from dfprivacy._table.batch import Batch, apply_to_batch, number, reads_as_declared
+from dfprivacy._table.batch import Batch, apply_to_batch, declared_reads, number
 from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import PluginError
 
@@ -159,7 +159,7 @@ class RowFeatures(metaclass=Frozen):
     @cached_property
     def reads(self) -> Sequence[Read]:
         """How the columns are read: as numbers if they have bounds, and as categories if they have categories."""
-        return [read for column in self.columns for read in reads_as_declared(column)]
+        return [read for column in self.columns for read in declared_reads(column)]
 
     @property
     def dimension(self) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dfprivacy._privacy.conversions import float_above
-from dfprivacy._table.batch import category, read_as_declared
+from dfprivacy._table.batch import category, declared_read
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Norm, RowFeatures, common_unit, concatenate, enforce_bounds, integers, root
 from dfprivacy.features.moments import Count
@@ -250,7 +250,7 @@ class Given(Composed):
         if tally is not None:
             self.shape = (of.dimension + 1,)
             self.weights = np.append(np.broadcast_to(of.weights, of.shape).ravel(), 1.0)
-        self._set_attributes([of], map(read_as_declared, columns), more=int(tally is not None))
+        self._set_attributes([of], map(declared_read, columns), more=int(tally is not None))
         self.stacked = of.stacked if tally is None else ()
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from dfprivacy._table.batch import read_as_declared
+from dfprivacy._table.batch import declared_read
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Norm, RowFeatures, enforce_bounds, root
 from dfprivacy.features.composed import Composed
@@ -127,7 +127,7 @@ class Weighted(Composed):
         self.pairs = tuple(combinations(range(p), 2)) if square and crossed and of.support > 1 else ()
         self.shape = (p + bool(square) * p + len(self.pairs),)
         self.weights = np.repeat([1.0, square, 2 * square], [p, bool(square) * p, len(self.pairs)])
-        self._set_attributes([of], [read_as_declared(weights)])
+        self._set_attributes([of], [declared_read(weights)])
         self.n_sums = self.dimension
         self.support = self.dimension if self.pairs else of.support * (1 + bool(square))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.wording import clearly_some, listed, number
+from dfprivacy.wording import clearly_some, list_text, number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["SHARE", "WEIGHT", "Clipped", "Share", "Sides", "limits"]
+__all__ = ["SHARE", "WEIGHT", "Clipped", "Share", "Sides", "shares_beyond_bounds"]
 
 WEIGHT = 1 / 16
 """The weight of a row beyond the bounds beside moments, whose noise grows by a sixteenth."""
@@ -85,11 +85,11 @@ class Clipped:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The numbers of rows as plain values, which `of_release` reads."""
+        """The numbers of rows as plain values, which `from_release` reads."""
         return {"values": tuple(map(tuple, self.values.tolist())), "noise": astuple(self.law), "rows": self.rows}
 
     @classmethod
-    def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> Clipped:
+    def from_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> Clipped:
         """Construct from `released` and the bounds of the column."""
         return cls(np.array(plain["values"]), NoiseLaw(*plain["noise"]), bounds, tuple(plain["rows"]))
 
@@ -131,7 +131,9 @@ class Clipped:
             some.sort(key=lambda at: -shares[at][side][0])
             own = [f" of {group}" for group in groups] or [""]
             parts = [f"{_write_share(shares[at][side])} of the rows{own[at]}" for at in some]
-            what = f"{f'{of}: ' if of else ''}{listed(parts, _NAMED)} were {where} {number(end)}, and limited to it"
+            what = (
+                f"{f'{of}: ' if of else ''}{list_text(parts, _NAMED)} were {where} {number(end)}, and limited to it"
+            )
             told.append(f"{what}: {self._describe_effect(side, '' if groups else moved)}.")
         return tuple(told)
 
@@ -149,7 +151,7 @@ class Clipped:
         return f"each {number(unit)} that they {far} on average {does} {much} {of} the {moved}"
 
 
-def limits(
+def shares_beyond_bounds(
     beyond: Sequence[NoisyValue],
     columns: Sequence[Column],
     rows: ArrayLike,

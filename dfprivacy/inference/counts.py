@@ -26,12 +26,12 @@ __all__ = [
     "Counts",
     "Form",
     "NoisyCounts",
+    "arcsine_share",
     "difference",
     "odds_ratio",
-    "project",
+    "project_counts",
     "ratio",
-    "share",
-    "share_of",
+    "share_of_angle",
 ]
 
 Form = Literal["hits", "counts", "halves"]
@@ -154,7 +154,7 @@ class NoisyCounts:
         n = np.maximum(np.clip(n, 1.0, most), np.abs(apart))
         return Counts((n + apart) / 2, n)
 
-    def simulated(self, n: ArrayLike, share: ArrayLike, tables: int) -> NoisyCounts:
+    def simulate(self, n: ArrayLike, share: ArrayLike, tables: int) -> NoisyCounts:
         """Simulate releases of samples with the same noise, for planning.
 
         Parameters
@@ -179,7 +179,7 @@ class NoisyCounts:
         return replace(self, values=np.stack(noisy).transpose(2, 1, 0), rows=rows)
 
 
-def project(counts: ArrayLike, totals: ArrayLike) -> Array:
+def project_counts(counts: ArrayLike, totals: ArrayLike) -> Array:
     """Project each row of counts onto the nonnegative numbers with a given sum, in least squares.
 
     Parameters
@@ -196,7 +196,7 @@ def project(counts: ArrayLike, totals: ArrayLike) -> Array:
 
     Examples
     --------
-    >>> project([3, -1, 5, 2], 8).round(3).tolist()
+    >>> project_counts([3, -1, 5, 2], 8).round(3).tolist()
     [2.333, 0.0, 4.333, 1.333]
     """
     counts = np.asarray(counts, dtype=np.float64)
@@ -209,12 +209,12 @@ def project(counts: ArrayLike, totals: ArrayLike) -> Array:
     return np.maximum(counts - np.take_along_axis(thetas, last, axis=-1), 0.0)
 
 
-def share(group: Counts) -> tuple[Array, Array, float]:
+def arcsine_share(group: Counts) -> tuple[Array, Array, float]:
     """Return the arcsine transform of a share, which stabilises its sampling variance (Anscombe 1948)."""
     return np.arcsin(np.sqrt((group.hits + 3 / 8) / (group.n + 3 / 4))), 1 / (4 * group.n + 2), np.inf
 
 
-def share_of(angle: ArrayLike) -> Array:
+def share_of_angle(angle: ArrayLike) -> Array:
     """Return the share whose arcsine transform (`share`) is an angle."""
     return np.asarray(np.sin(np.clip(angle, 0.0, np.pi / 2)) ** 2)
 

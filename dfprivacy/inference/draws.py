@@ -28,9 +28,9 @@ __all__ = [
     "cube_noise",
     "in_steps",
     "noise",
+    "noise_draws",
     "points",
     "quantile",
-    "redrawn",
     "sums_above",
     "sums_of_two_releases",
 ]
@@ -115,7 +115,7 @@ def cube_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Array, Array]:
     return np.stack(parts, axis=-1), weights / weights.sum()
 
 
-def redrawn(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAWS) -> Array:
+def noise_draws(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAWS) -> Array:
     """Return draws of a measurement's noise, which are always the same for one measurement.
 
     Parameters

@@ -92,7 +92,7 @@ class Inference:
             return np.asarray(np.divide(1, (self.weights / self.df).sum(axis=-1)))
 
     @property
-    def hidden(self) -> NDArray[np.bool_]:
+    def unclear_variance(self) -> NDArray[np.bool_]:
         """Whether the sampling variance is within 2 standard deviations of its noise from 0."""
         mean = (self.weights * self.variance).sum(axis=-1, keepdims=True)
         relative = self.variance / np.maximum(mean, 1e-300)

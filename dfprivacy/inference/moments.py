@@ -12,7 +12,7 @@ from scipy.special import gammaincinv, ndtri
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.clipped import Clipped, Sides
-from dfprivacy.inference.draws import DRAWS, noise, points, quantile, redrawn, sums_above, sums_of_two_releases
+from dfprivacy.inference.draws import DRAWS, noise, noise_draws, points, quantile, sums_above, sums_of_two_releases
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class NoisyMoments:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The sums as plain values, which `of_release` reads."""
+        """The sums as plain values, which `from_release` reads."""
         return {
             "form": self.form,
             "values": tuple(map(tuple, self.values.tolist())),
@@ -184,19 +184,19 @@ class NoisyMoments:
         }
 
     @property
-    def redrawn(self) -> NoisyMoments:
+    def replicates(self) -> NoisyMoments:
         """Moments of the release minus draws of its noise, which are in the first axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
-        noise = redrawn(self.laws[0], scales, self.id or str(self.released))
+        noise = noise_draws(self.laws[0], scales, self.id or str(self.released))
         return replace(self, values=np.moveaxis(self.values[..., None] - noise, -1, 0))
 
     @classmethod
-    def of_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> NoisyMoments:
+    def from_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> NoisyMoments:
         """Construct from `released` and the bounds of the column."""
         laws = [NoiseLaw(scale, kind=plain["noise"]) for scale in plain["scales"]]
         rows = None if plain["rows"] is None else np.array(plain["rows"])
         beyond = plain.get("clipped")
-        clipped = None if beyond is None else Clipped.of_release(beyond, bounds)
+        clipped = None if beyond is None else Clipped.from_release(beyond, bounds)
         return cls(np.array(plain["values"]), laws, rows, plain["form"], bounds, plain.get("id", ""), clipped)
 
     @property
@@ -208,7 +208,7 @@ class NoisyMoments:
         """Return notes on how many values were limited to the bounds."""
         return () if self.clipped is None else self.clipped.notes(groups, moved=moved)
 
-    def simulated(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
+    def simulate(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
         """Simulate releases of normal samples with this noise, for planning.
 
         Parameters

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["doubts", "notes", "skewness", "unreliable", "worst_pvalue"]
+__all__ = ["is_unreliable", "noise_notes", "notes", "skewness", "worst_pvalue"]
 
 _SLACK = 1.2  # a level that is above the nominal one by no more than a fifth holds
 _NOISY = 2.0  # times the error of sampling
@@ -68,12 +68,12 @@ def notes(
     worst = worst_pvalue(pvalue, skewness(found, sums), alternative)
     uninformative = 2 * float(found.standard_error) >= groups * sums.half  # of all that there can be, half
     return (
-        *doubts(found, sums, _RANKS[groups], uninformative=uninformative),
-        *((_SHAPE.format(worst),) if not normal and unreliable(pvalue, worst, alpha) else ()),
+        *noise_notes(found, sums, _RANKS[groups], uninformative=uninformative),
+        *((_SHAPE.format(worst),) if not normal and is_unreliable(pvalue, worst, alpha) else ()),
     )
 
 
-def unreliable(pvalue: ArrayLike, worst: ArrayLike, alpha: float) -> NDArray[np.bool_]:
+def is_unreliable(pvalue: ArrayLike, worst: ArrayLike, alpha: float) -> NDArray[np.bool_]:
     """Return whether a test rejects, but would not with the p-value in the worst case."""
     return np.less_equal(pvalue, alpha) & np.greater(worst, _SLACK * alpha)
 
@@ -137,7 +137,7 @@ def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Altern
     return np.asarray(np.minimum(moved + ndtr(-trusted - shift), 1.0) if two else moved)
 
 
-def doubts(
+def noise_notes(
     found: Inference, sums: NoisyMoments | NoisyWeighted, ranks: str = "", *, uninformative: bool = False
 ) -> tuple[str, ...]:
     """Return notes on group sizes that are mostly noise, and on noise above the sampling error, with remedies.
@@ -159,7 +159,7 @@ def doubts(
         Sentences.
     """
     noise, sampling = float(found.noise_standard_error), float(found.sampling_standard_error)
-    times, hidden = noise / max(sampling, 1e-12 * noise, 1e-300), bool(found.hidden)
+    times, hidden = noise / max(sampling, 1e-12 * noise, 1e-300), bool(found.unclear_variance)
     noticed = [_SIZE] if sums.doubtful else []
     if times > (1.0 if hidden else _NOISY):
         opening = "Uninformative: the noise is as wide as the bounds. " if uninformative else ""

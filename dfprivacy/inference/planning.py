@@ -1,6 +1,6 @@
 """Planning from public numbers only: expected errors of estimates, and power of tests.
 
-A planner says θ, V and which releases made-up tables would give, as ``sums.simulated(...)`` of a measurement to
+A planner says θ, V and which releases made-up tables would give, as ``sums.simulate(...)`` of a measurement to
 come does. The rest follows: the errors of `infer` on average over such releases (`expected`), how often its test
 rejects (`power`), which rows and effect a power takes (`rows_for`, `effect_for`), and that as a finding
 (`smallest`). A test whose law is its own gives its power itself.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.inference.engine import NoisySums, Parameter
 
-__all__ = ["FEW", "FOUND", "TABLES", "effect_for", "expected", "power", "rows_for", "smallest"]
+__all__ = ["FEW", "FOUND", "TABLES", "effect_for", "expected_errors", "power", "rows_for", "smallest_effect"]
 
 FOUND = 0.8
 """The power at which a test is said to find an effect."""
@@ -65,7 +65,7 @@ def power(
     return float((infer(sums, parameter, _DRAWS).pvalue(null, alternative) <= alpha).mean())
 
 
-def expected(sums: NoisySums, parameter: Parameter) -> tuple[float, float]:
+def expected_errors(sums: NoisySums, parameter: Parameter) -> tuple[float, float]:
     """Return the expected standard errors of an estimate: from noise, and from noise and sampling together.
 
     Parameters
@@ -149,7 +149,7 @@ def effect_for(wanted: float, power_of: Callable[[float], float], most: float) -
     return float(brentq(lambda effect: power_of(effect) - wanted + 1e-9, 0.0, most, xtol=1e-4 * most, rtol=5e-3))
 
 
-def smallest(
+def smallest_effect(
     effect: str,
     power_of: Callable[[float], float],
     most: float,

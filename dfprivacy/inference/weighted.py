@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.inference.clipped import Clipped
-from dfprivacy.inference.draws import DRAWS, cube_noise, noise, points, redrawn
+from dfprivacy.inference.draws import DRAWS, cube_noise, noise, noise_draws, points
 from dfprivacy.laws import NoiseLaw
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class NoisyWeighted:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The sums as plain values, which `of_release` reads."""
+        """The sums as plain values, which `from_release` reads."""
         return {
             "weights": self.weights,
             "most": self.most,
@@ -148,9 +148,9 @@ class NoisyWeighted:
         }
 
     @classmethod
-    def of_release(cls, plain: Mapping[str, Any]) -> NoisyWeighted:
+    def from_release(cls, plain: Mapping[str, Any]) -> NoisyWeighted:
         """Construct from `released`."""
-        beyond = {name: Clipped.of_release(of, tuple(bounds)) for name, (bounds, of) in plain["beyond"].items()}
+        beyond = {name: Clipped.from_release(of, tuple(bounds)) for name, (bounds, of) in plain["beyond"].items()}
         known = {name: each for name, each in plain.items() if name != "noise"}
         laws = [NoiseLaw(*each) for each in plain["noise"]]
         return cls(**{**known, "values": np.array(plain["values"]), "laws": laws, "beyond": beyond})
@@ -190,10 +190,10 @@ class NoisyWeighted:
         return self._sums(self.values[..., None] - drawn.reshape(k, d, -1)), weights
 
     @property
-    def redrawn(self) -> WeightedSums:
+    def replicates(self) -> WeightedSums:
         """Sums of the release minus draws of its noise, along the last axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
-        return self._sums(self.values[..., None] - redrawn(self.laws[0], scales, self.id or str(self.released)))
+        return self._sums(self.values[..., None] - noise_draws(self.laws[0], scales, self.id or str(self.released)))
 
     def _sums(self, values: Array) -> WeightedSums:
         """Return the sums in their shape, with the last axis of `values`."""
@@ -207,7 +207,7 @@ class NoisyWeighted:
             second[..., i, j, :] = second[..., j, i, :] = values[..., 2 * p :, :]
         return WeightedSums(values[..., :p, :], second)
 
-    def typical(self, rows: Sequence[float], v: float, spread: float) -> NoisyWeighted:
+    def expected_release(self, rows: Sequence[float], v: float, spread: float) -> NoisyWeighted:
         """Return the expected release for halves (1+y)/2 and (1-y)/2, for planning.
 
         Parameters

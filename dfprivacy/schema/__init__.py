@@ -53,7 +53,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
-from dfprivacy.made_up import people, values_of
+from dfprivacy.made_up import person_ids, values_of
 from dfprivacy.schema import toml
 from dfprivacy.schema.values import plain_number, plain_text, read_number
 from dfprivacy.tidy import table_of
@@ -737,7 +737,7 @@ class Schema:
             name: values_of(rng, rows, self.columns.get(name, Column(name))) for name in self._names_in_frame
         }
         if whose is not None:
-            columns[whose.column] = people(rows, whose.max_rows, self.people)
+            columns[whose.column] = person_ids(rows, whose.max_rows, self.people)
         return table_of(columns, self.library)
 
     @property
@@ -807,7 +807,7 @@ class Schema:
             )
         return column
 
-    def as_given(self) -> Schema:
+    def without_formulas(self) -> Schema:
         """Return the schema with its computed columns as ordinary columns."""
         plain = [field.name for field in fields(Column)]
         columns = {name: Column(**{each: getattr(of, each) for each in plain}) for name, of in self.columns.items()}

@@ -13,8 +13,19 @@ from uuid import UUID
 import numpy as np
 
 __all__ = [
-    "BLANKS", "DATE", "NUMERAL", "TRUTH", "date_text", "days", "numeral", "plain", "plain_number", "plain_text",
-    "read_number", "released", "stamp",
+    "BLANKS",
+    "DATE",
+    "NUMERAL",
+    "TRUTH",
+    "date_text",
+    "days",
+    "plain",
+    "plain_key",
+    "plain_number",
+    "plain_text",
+    "read_date",
+    "read_number",
+    "read_numeral",
 ]  # fmt: skip
 
 BLANKS = " \t\n\v\f\r"
@@ -59,7 +70,7 @@ def plain_number(value: object, *, dates: bool = True) -> float:
         if dates and isinstance(value, np.datetime64):
             return float(days(value))
         if dates and isinstance(value, dt.datetime):
-            return _days(value)
+            return _days_of_date(value)
         if dates and isinstance(value, dt.date):
             return float((value - _EPOCH.date()).days)
     except Exception:  # noqa: BLE001 - NaT, a signalling NaN, a broken object: an error would tell on its row
@@ -110,16 +121,16 @@ def plain(value: object) -> str | bool | int | float | dt.date | None:
     return None if math.isnan(number) else number
 
 
-def released(value: object) -> Any:
+def plain_key(value: object) -> Any:
     """Convert a value, or a tuple of values, to Python's own types; see `plain`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> [released(value) for value in (np.str_("a"), np.float64(0.5), np.int8(1), (b"b", None))]
+    >>> [plain_key(value) for value in (np.str_("a"), np.float64(0.5), np.int8(1), (b"b", None))]
     ['a', 0.5, 1, ('b', None)]
     """
-    return tuple([released(each) for each in value]) if isinstance(value, tuple) else plain(value)
+    return tuple([plain_key(each) for each in value]) if isinstance(value, tuple) else plain(value)
 
 
 def read_number(text: str) -> float:
@@ -140,17 +151,17 @@ def read_number(text: str) -> float:
     >>> read_number(" 1.50"), read_number("True"), read_number("1970-01-03"), read_number("n/a")
     (1.5, 1.0, 2.0, nan)
     """
-    number = numeral(text)
-    return stamp(text) if math.isnan(number) else number
+    number = read_numeral(text)
+    return read_date(text) if math.isnan(number) else number
 
 
-def numeral(text: str) -> float:
+def read_numeral(text: str) -> float:
     """Read a text as a numeral or a truth value; NaN for other texts."""
     text = text.strip(BLANKS)
     return float(text) if _NUMERAL.fullmatch(text) else TRUTH.get(text, math.nan)
 
 
-def stamp(text: str) -> float:
+def read_date(text: str) -> float:
     """Read a text as a date, in days since 1970-01-01; NaN for other texts."""
     found = _DATE.fullmatch(text.strip(BLANKS))
     if found is None:
@@ -158,7 +169,7 @@ def stamp(text: str) -> float:
     day, time, second, fraction, zone = found.groups(default="")
     try:
         date = dt.datetime.fromisoformat(f"{day} {time or '00:00'}:{second or '00'}{zone}")
-        return _days(date, int(fraction.ljust(9, "0")))
+        return _days_of_date(date, int(fraction.ljust(9, "0")))
     except (ValueError, OverflowError):  # no such day, or its zone leads out of the calendar
         return math.nan
 
@@ -193,7 +204,7 @@ def days(stamps: Any) -> Any:
     return np.where(np.isnat(stamps), np.nan, days + rest / day)
 
 
-def _days(date: dt.datetime, more: int = 0) -> float:
+def _days_of_date(date: dt.datetime, more: int = 0) -> float:
     """Return the days since 1970-01-01 of a date, plus some nanoseconds."""
     since = (date if date.tzinfo else date.replace(tzinfo=dt.UTC)) - _EPOCH
     nanoseconds = (since.seconds * 10**6 + since.microseconds) * 1000 + getattr(since, "nanoseconds", 0) + more

@@ -171,7 +171,7 @@ def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) 
         If it cannot be read, or the custodian refused it.
     """
     question = _read_plain(views_of(held, holder), view, plain)
-    if not held.approve or question.is_kept() or question.explain().left <= 0:
+    if not held.approve or question.is_in_ledger() or question.explain().left <= 0:
         with _turn(question):
             return question.ask()
     account = question.target.account

@@ -218,14 +218,14 @@ class RecordingAccount:
 
     def spent(self) -> Any:
         """Return a spending of zero, whatever was charged."""
-        return self.accountant.nothing
+        return self.accountant.no_charges
 
     basic_composition = True
     keeps_measurements = False
 
     def largest(self, *kind: Any) -> Fraction:
         """Return the largest loss that the accountant allows before any spending."""
-        return self.accountant.largest(self.accountant.nothing, *kind)
+        return self.accountant.largest(self.accountant.no_charges, *kind)
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
         """Return the accountant's default delta."""

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import chdtri
 
 from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mechanism
-from dfprivacy.inference.planning import smallest
-from dfprivacy.plotting import axes, below, forest_height, ink, wrapped
+from dfprivacy.inference.planning import smallest_effect
+from dfprivacy.plotting import axes, forest_height, legend_below, text_color, wrap_label
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import check_not_tested, check_two_categories, checked_rate, public_groups
 from dfprivacy_chi2.counts import Difference, Distance, UnitCircleNorm
@@ -117,10 +117,10 @@ class Chi2Many(Release):
 
     def _sentence(self) -> str:
         """Write a sentence with the columns that differ between the groups."""
-        of = " and ".join(f"{self._noun(self.by)} = {group}" for group in self.groups)
-        found = self._noun(*self.discoveries) if self.discoveries else "none"
+        of = " and ".join(f"{self._label(self.by)} = {group}" for group in self.groups)
+        found = self._label(*self.discoveries) if self.discoveries else "none"
         differ = "differs" if len(self.discoveries) < 2 else "differ"  # noqa: PLR2004
-        tested = "" if self.discoveries else f" ({self._noun(*self.answered)} tested)"
+        tested = "" if self.discoveries else f" ({self._label(*self.answered)} tested)"
         level = f"at the level {self.alpha:g} for all together"
         return f"Of {self.tests} columns, {found} {differ} between {of}{tested}, {level}."
 
@@ -138,13 +138,13 @@ class Chi2Many(Release):
         word = "norm" if self.statistic == "unitcircle" else "difference"
         if values := self.norms or self.differences:
             spread = self.noise_standard_error[-1]
-            ax.errorbar(values, places, xerr=spread, fmt="o", color=ink(ax), label=f"noisy {word}")
+            ax.errorbar(values, places, xerr=spread, fmt="o", color=text_color(ax), label=f"noisy {word}")
         endings = {True: ", discovered", False: ""}
-        names = [f"{self._called(name)}{endings[name in self.discoveries]}" for name in self.answered]
-        what = f"{'norm' if word == 'norm' else 'absolute difference of shares'} by {self._called(self.by)}"
-        ax.set(yticks=places, yticklabels=names, ylim=(len(places) - 0.4, -0.6), xlabel=wrapped(what, 48))
+        names = [f"{self._with_units(name)}{endings[name in self.discoveries]}" for name in self.answered]
+        what = f"{'norm' if word == 'norm' else 'absolute difference of shares'} by {self._with_units(self.by)}"
+        ax.set(yticks=places, yticklabels=names, ylim=(len(places) - 0.4, -0.6), xlabel=wrap_label(what, 48))
         ax.set(xlim=(0, None), title=f"{len(self.discoveries)} found")
-        below(ax)
+        legend_below(ax)
         return ax
 
 
@@ -517,7 +517,7 @@ def plan_chi2_many(curator: Curator, *, method: ManyMethod, max_rejections: int,
     none = "none: spend more"
     return {
         f"each of {len(question.xs)} columns is tested at level": question.level,
-        **smallest("difference of shares", power, 1.0, given=", once tested", write=float, none=none),
+        **smallest_effect("difference of shares", power, 1.0, given=", once tested", write=float, none=none),
     }
 
 

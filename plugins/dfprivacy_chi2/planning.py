@@ -19,7 +19,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Probability
 from dfprivacy.inference.planning import rows_for
-from dfprivacy.made_up import shares_of
+from dfprivacy.made_up import rows_with_shares
 from dfprivacy.schema import as_probability
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE, checked_rate, checked_tau
@@ -333,7 +333,7 @@ def draw_outcomes(
     first: Probability | None = None,
 ) -> dict[str, Any]:
     """Draw outcomes whose share of the last category is larger by `effect` in the first group."""
-    return shares_of(rng, n, x, (x.categories or ())[-1], by, groups, effect, share, first)
+    return rows_with_shares(rng, n, x, (x.categories or ())[-1], by, groups, effect, share, first)
 
 
 def _group_shares(base: float, difference: float) -> tuple[float, float]:

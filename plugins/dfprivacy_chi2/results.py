@@ -10,9 +10,9 @@ import numpy as np
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.markup import Grid
-from dfprivacy.plotting import axes, below, ink, wrapped
+from dfprivacy.plotting import axes, legend_below, text_color, wrap_label
 from dfprivacy.schema import UNDECLARED, as_probability
-from dfprivacy.wording import number, sure
+from dfprivacy.wording import number, uncertainty
 from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.inference import NoisyTable, SignedDifference, UnitCircleTest
 
@@ -130,11 +130,11 @@ class Chi2(Release):
 
     def _sentence(self) -> str:
         """Write a sentence on whether there is an association, its direction and its size."""
-        x, by = self._noun(self.x), self._noun(self.by)
+        x, by = self._label(self.x), self._label(self.by)
         associated = f"{x} {'is' if self.rejected else 'is not shown to be'} associated with {by}"
         if self.estimate is None or self.low is None or self.high is None:
-            return f"{associated}{sure(p=self.pvalue)}."
-        how = sure(self.low, self.high, self.confidence, p=self.pvalue)
+            return f"{associated}{uncertainty(p=self.pvalue)}."
+        how = uncertainty(self.low, self.high, self.confidence, p=self.pvalue)
         error = (self.high - self.low) / 4
         if self.effect == "Cramér's V":
             return f"{associated}: Cramér's V is {number(self.estimate, error)}{how}."
@@ -159,8 +159,8 @@ class Chi2(Release):
         return [{"term": term, "effect": self.effect, **ends, **tested}, *shares]
 
     @property
-    def _axis(self) -> str:
-        return f"{self.effect or _EFFECTS[self.method]}, {self._called(self.x)} by {self._called(self.by)}"
+    def _axis_label(self) -> str:
+        return f"{self.effect or _EFFECTS[self.method]}, {self._with_units(self.x)} by {self._with_units(self.by)}"
 
     def critical_value(self, alpha: float = 0.05) -> float:
         """Return the critical value of the statistic at level `alpha`, under independence.
@@ -209,10 +209,10 @@ class Chi2(Release):
             at = side * self.critical_value(alpha)
             ax.axvline(at, color="tab:red", ls=style, label=f"significant at {alpha:.0%}")
         spread = None if of_table else self.noise_standard_error[0]
-        ax.errorbar(value, 0, xerr=spread, fmt="o", color=ink(ax), capsize=4, label="released, with noise")
-        about = f"{_EFFECTS[self.method]}, {self._called(self.x)} by {self._called(self.by)}"
-        ax.set(yticks=[], xlabel=wrapped(about), title=f"p = {self.pvalue:.3g}")
-        below(ax, ncols=3)
+        ax.errorbar(value, 0, xerr=spread, fmt="o", color=text_color(ax), capsize=4, label="released, with noise")
+        about = f"{_EFFECTS[self.method]}, {self._with_units(self.x)} by {self._with_units(self.by)}"
+        ax.set(yticks=[], xlabel=wrap_label(about), title=f"p = {self.pvalue:.3g}")
+        legend_below(ax, ncols=3)
         return ax
 
     @property

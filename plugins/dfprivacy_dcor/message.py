@@ -206,7 +206,7 @@ class Message(Release, ABC):
 
     def _sentence(self) -> str:
         """Write a sentence on the use of the message."""
-        about = f"{self.rows:,} rows of {self._noun(*self.columns)}"
+        about = f"{self.rows:,} rows of {self._label(*self.columns)}"
         return f"A message to another party about {about}, for its dcor_with(); alone it says little."
 
     @property

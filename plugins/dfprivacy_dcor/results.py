@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import Release
-from dfprivacy.plotting import axes, explained, forest, ink, interval, wrapped
-from dfprivacy.wording import number, sure
+from dfprivacy.plotting import axes, draw_interval, forest, interval_legend, text_color, wrap_label
+from dfprivacy.wording import number, uncertainty
 from dfprivacy_dcor.inference import NoisyStatistics
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ class _NoisyResult(Release):
 
     def _ci_text(self, p: float | None = None) -> str:
         """Write the confidence interval and the p-value; the interval, for this table, covers noise alone."""
-        return sure(self.low, self.high, self.confidence, whose="this table", noise=1.0, p=p)
+        return uncertainty(self.low, self.high, self.confidence, whose="this table", noise=1.0, p=p)
 
     def _draw_interval(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
         """Draw the confidence interval and the estimate."""
         ax = axes(ax)
-        interval(ax, 0, estimate, (self.low, self.high), noise=1.0)
-        ax.plot(estimate, 0, "o", color=ink(ax))
-        ax.set(xlim=(-0.02 * end, 1.02 * end), yticks=[], xlabel=wrapped(what))
-        explained(ax, self.confidence, [1.0], "o")
+        draw_interval(ax, 0, estimate, (self.low, self.high), noise=1.0)
+        ax.plot(estimate, 0, "o", color=text_color(ax))
+        ax.set(xlim=(-0.02 * end, 1.02 * end), yticks=[], xlabel=wrap_label(what))
+        interval_legend(ax, self.confidence, [1.0], "o")
         return ax
 
 
@@ -65,7 +65,7 @@ def result_fields(values: Sequence[float], scales: Sequence[float], rows: int, *
 def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
     """Write a clause on whether the columns x are associated with the columns y."""
     found = "is associated with" if rejected else "is not shown to be associated with"
-    return f"{release._noun(*x)} {found} {release._noun(*y)}"  # noqa: SLF001 - of our own kind
+    return f"{release._label(*x)} {found} {release._label(*y)}"  # noqa: SLF001 - of our own kind
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -154,7 +154,7 @@ class DistanceCorrelation(_NoisyResult):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
-        what = f"distance correlation of {self._called(*self.x)} and {self._called(*self.y)}"
+        what = f"distance correlation of {self._with_units(*self.x)} and {self._with_units(*self.y)}"
         ax = self._draw_interval(ax, self.correlation, what)
         ax.set_title(f"p = {self.pvalue:.3g}")
         return ax
@@ -218,7 +218,7 @@ class HSIC(_NoisyResult):
             f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{self._ci_text(self.pvalue)}"
         )
         if not self.y:
-            return f"Of {self._noun(*self.x)} with themselves, {told}."
+            return f"Of {self._label(*self.x)} with themselves, {told}."
         return f"{_dependence(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -229,7 +229,7 @@ class HSIC(_NoisyResult):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
-        what = f"HSIC of {self._called(*self.x)} and {self._called(*(self.y or self.x))}"
+        what = f"HSIC of {self._with_units(*self.x)} and {self._with_units(*(self.y or self.x))}"
         end = min(_MAX_HSIC, max(2 * self.high, _LABEL_GAP))  # of what there can be, which most data are far below
         return self._draw_interval(ax, self.hsic, what, end)
 
@@ -261,13 +261,13 @@ class Screening(Release):
         """Write a sentence with the selected columns, and the dependence on the first of them."""
         many = f"Of {len(self.candidates)} columns"
         be = "is" if len(self.features) == 1 else "are"
-        told = f"{many}, {self._noun(*self.features)} {be} most associated with"
+        told = f"{many}, {self._label(*self.features)} {be} most associated with"
         first = ""
         if self.estimates:
             each = self.estimates[0]
             said = number(each.correlation, (each.high - each.low) / 4)
             first = f"; the distance correlation of the first is {said}{each._ci_text()}"  # noqa: SLF001 - of our own kind
-        return f"{told} {self._noun(self.target)}, as far as the noise tells{first}."
+        return f"{told} {self._label(self.target)}, as far as the noise tells{first}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the selected columns, and their distance correlations if these were requested."""
@@ -277,16 +277,16 @@ class Screening(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the selected columns in order, with their distance correlations if these were requested."""
-        names = [*map(self._called, self.features)]
+        names = [*map(self._with_units, self.features)]
         if self.estimates:
             values = [(each.correlation, each.low, each.high) for each in self.estimates]
-            what = f"distance correlation with {self._called(self.target)}"
+            what = f"distance correlation with {self._with_units(self.target)}"
             return forest(
                 names, values, what, ax, noise=[1.0] * len(names), confidence=self.estimates[0].confidence
             )
         ax = axes(ax)
         ax.barh(names, range(len(names), 0, -1))
-        ax.set(xticks=[], xlabel=wrapped(f"rank by dependence on {self._called(self.target)}", 56))
+        ax.set(xticks=[], xlabel=wrap_label(f"rank by dependence on {self._with_units(self.target)}", 56))
         ax.invert_yaxis()
         return ax
 
@@ -331,7 +331,7 @@ class SharedCorrelation(_NoisyResult):
 
     def _sentence(self) -> str:
         """Write a sentence with the estimate of the dependence and its lower bound."""
-        both = f"{self._noun(*self.columns)} and the other party's {self._noun(*self.other)}"
+        both = f"{self._label(*self.columns)} and the other party's {self._label(*self.other)}"
         least, told = number(self.low, self.squared / 4), number(self.squared, self.squared / 4)
         sure = f"({100 * self.confidence:.4g}% confidence, for this table)"
         return f"The squared distance correlation of {both} is at least {least} {sure}; estimate {told}."
@@ -343,5 +343,7 @@ class SharedCorrelation(_NoisyResult):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and its interval."""
-        what = f"squared distance correlation of {self._called(*self.columns)} and {self._called(*self.other)}"
+        what = (
+            f"squared distance correlation of {self._with_units(*self.columns)} and {self._with_units(*self.other)}"
+        )
         return self._draw_interval(ax, self.squared, what)

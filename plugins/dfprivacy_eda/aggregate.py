@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
-from dfprivacy.plotting import panels, wrapped
-from dfprivacy.wording import between, limited
+from dfprivacy.plotting import panels, wrap_label
+from dfprivacy.wording import bounds_phrase, interval_text
 from dfprivacy_eda.describe import TableMeasurement, cell, measure, quantile_share
 from dfprivacy_eda.results import (
     LONG,
@@ -91,12 +91,12 @@ class Aggregates(Statistics):
                 "plot() draws numbers, and no aggregation is a number.", "Draw value_counts(...) of a column."
             )
         told = [each for each in self._entries if each.low is not None]
-        return panels(ax, [self._panel([wrapped(self._entry_label(each), LONG)], [each], "") for each in told])
+        return panels(ax, [self._panel([wrap_label(self._entry_label(each), LONG)], [each], "") for each in told])
 
     def _entry_label(self, each: Entry) -> str:
         """Return the label of a statistic: its own name, or the words for the statistic and its column."""
         own = each.name == f"{each.column}_{each.statistic}" and each.column in self.column_words
-        return f"{statistic_words(each.statistic)} of {self._called(each.column)}" if own else each.name
+        return f"{statistic_words(each.statistic)} of {self._with_units(each.column)}" if own else each.name
 
     def _sentence(self) -> str:
         """Write a sentence with the first statistics and the words for their columns."""
@@ -109,8 +109,8 @@ class Aggregates(Statistics):
                 )
             )
         more = [f"{len(self.names) - _LISTED} more are below"] if len(self.names) > _LISTED else []
-        about = self._noun(*dict.fromkeys(filter(None, self.columns)))
-        limits = f"; values are{limited(self.covers)}" if limited(self.covers) else ""
+        about = self._label(*dict.fromkeys(filter(None, self.columns)))
+        limits = f"; values are{bounds_phrase(self.covers)}" if bounds_phrase(self.covers) else ""
         return f"Of {about}: {'; '.join([*told, *more])}. {_COVERS_NOTE}{limits}."
 
     def _grid(self) -> Grid:
@@ -120,7 +120,7 @@ class Aggregates(Statistics):
                 number_text(each),
                 ""
                 if each.low is None or each.high is None
-                else between(each.low, each.high, bounds=quantile_bounds(each)),
+                else interval_text(each.low, each.high, bounds=quantile_bounds(each)),
             )
             for each in self._entries
         ]

@@ -113,7 +113,7 @@ class FoundBounds(Release):
 
     def _sentence(self) -> str:
         """Write the bounds that were found."""
-        told = [f"{self._noun(name)} {self._bounds_text(at)}" for at, name in enumerate(self.columns[:_LISTED])]
+        told = [f"{self._label(name)} {self._bounds_text(at)}" for at, name in enumerate(self.columns[:_LISTED])]
         more = f"; and {len(self.columns) - _LISTED} more columns below" if len(self.columns) > _LISTED else ""
         return f"Bounds were found: {'; '.join(told)}{more} (at 95%)."
 
@@ -123,7 +123,7 @@ class FoundBounds(Release):
         ends = zip(self.columns, self.counts, self.low, self.high, strict=True)
         for colour, (name, row, low, high) in zip(itertools.cycle(_COLOURS), ends, strict=False):
             interval = "not found" if low is None else f"{low:g} to {high:g}"
-            ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{self._called(name)}: {interval}")
+            ax.stairs(np.maximum(row, 0), at, color=colour, lw=1.5, label=f"{self._with_units(name)}: {interval}")
         ax.axhline(self.threshold, color=SURE, ls="--", label=f"threshold, {self.threshold:,.0f} rows")
         held = np.flatnonzero((self.counts > self.threshold).any(axis=0))
         if len(held):

@@ -11,9 +11,9 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probability, Release, mechanism
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.plotting import stacked
+from dfprivacy.plotting import stack_plots
 from dfprivacy.schema import OTHER
-from dfprivacy.wording import listed
+from dfprivacy.wording import list_text
 from dfprivacy_eda.tables import Counts
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class FoundCategories(Release):
     def _sentence(self) -> str:
         """Write the values that were found."""
         told = [
-            f"{self._noun(name)} has {listed(values)}" if values else f"{self._noun(name)} has none"
+            f"{self._label(name)} has {list_text(values)}" if values else f"{self._label(name)} has none"
             for name, values in zip(self.columns, self.known, strict=True)
         ]
         some = "; ".join(told[:_MAX_LISTED])
@@ -215,7 +215,7 @@ class FoundCategories(Release):
         each = [replace(self[name], column_words=self.column_words) for name in self.columns]
         if len(each) == 1:
             return each[0].plot(ax)
-        return stacked([*map(self._called, self.columns)], [one.plot for one in each], ax)
+        return stack_plots([*map(self._with_units, self.columns)], [one.plot for one in each], ax)
 
     @property
     def frame(self) -> Any:

@@ -13,12 +13,12 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.estimates import measure_beyond
-from dfprivacy.inference.clipped import limits
+from dfprivacy.inference.clipped import shares_beyond_bounds
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
-from dfprivacy.plotting import axes, wrapped
-from dfprivacy.wording import limited, number, sure, with_error
+from dfprivacy.plotting import axes, wrap_label
+from dfprivacy.wording import bounds_phrase, number, uncertainty, with_error
 from dfprivacy_eda.describe import check_distinct_columns
 from dfprivacy_eda.results import LONG, Framed, draw_matrix, missing_row
 from dfprivacy_eda.sums import DRAWS, SD, draw_noise
@@ -91,15 +91,15 @@ class _Matrix(Framed):
         every = itertools.combinations(range(len(self.columns)), 2)
         pairs = [pair for pair in every if not math.isnan(self.values[pair])]
         if not pairs:
-            return f"No {self._what} of {self._noun(*self.columns)} is known."
+            return f"No {self._what} of {self._label(*self.columns)} is known."
         first, second = max(pairs, key=lambda pair: abs(self._in_standard_deviations(*pair)))
         low, high, value = (float(of[first, second]) for of in (self.lows, self.highs, self.values))
         names = self.columns[first], self.columns[second]
         units = [unit for name in names if (unit := self._unit(name))] if self._what == "covariance" else []
         told = f"{number(value, (high - low) / 4)} {' · '.join(units)}".rstrip()
-        how = sure(low, high, self.confidence, whose="this table", noise=1.0)
+        how = uncertainty(low, high, self.confidence, whose="this table", noise=1.0)
         most = f", the strongest of {len(pairs)} pairs" if len(pairs) > 1 else ""
-        return f"The {self._what} of {self._noun(*names)}{limited(self.covers)} is {told}{how}{most}."
+        return f"The {self._what} of {self._label(*names)}{bounds_phrase(self.covers)} is {told}{how}{most}."
 
     def _in_standard_deviations(self, first: int, second: int) -> float:
         """Return an entry of the matrix divided by the standard deviations of its two columns."""
@@ -121,7 +121,7 @@ class _Matrix(Framed):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the matrix as coloured squares, with each number and its standard error."""
-        names = [wrapped(self._called(name), LONG) for name in self.columns]
+        names = [wrap_label(self._with_units(name), LONG) for name in self.columns]
         ax = axes(ax, height=max(2.2, 0.6 * len(names) + 0.5 + 0.06 * max(map(len, names))))
         errors = np.vectorize(lambda error: f"\n± {error:.2g}" if error else "", otypes=[object])
         cells = _cell_text(self.values, self.standard_errors, errors(self.standard_errors))
@@ -283,7 +283,7 @@ class Products:
     @cached_property
     def beyond_bounds(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
         """Shares of the rows beyond the bounds of each column, and notes on these shares."""
-        clipped, notes = limits(self.beyond, self.columns, self.rows)
+        clipped, notes = shares_beyond_bounds(self.beyond, self.columns, self.rows)
         return tuple(each for (each,) in clipped), notes
 
     @cached_property

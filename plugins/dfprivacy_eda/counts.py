@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Probability, SchemaError, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.estimates import measure_weighted
-from dfprivacy.inference.counts import project
+from dfprivacy.inference.counts import project_counts
 from dfprivacy.inference.weighted import NoisyWeighted, total
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
@@ -117,7 +117,7 @@ class Cells:
             return min(float(np.maximum(self.raw, 0).sum()), most, float("inf" if self.size is None else self.size))
         if not gone:
             return float(self.size)
-        return float(project(np.append(self.raw.ravel(), gone), self.size)[:-1].sum())
+        return float(project_counts(np.append(self.raw.ravel(), gone), self.size)[:-1].sum())
 
 
 def measure_cells(
@@ -246,7 +246,7 @@ def _(
 ) -> Histogram:
     """Compute the histogram of the requested bins."""
     edges, inner = bin_edges(column, bins)
-    counts = project(measured.raw, measured.total())
+    counts = project_counts(measured.raw, measured.total())
     return Histogram(
         raw=measured.raw[inner],
         total=float(counts[inner].sum()),

@@ -20,11 +20,11 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Column, Curator, Probability, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.estimates import measure_beyond
-from dfprivacy.inference.counts import project
+from dfprivacy.inference.counts import project_counts
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
-from dfprivacy.wording import limited
+from dfprivacy.wording import bounds_phrase
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.results import (
     Entry,
@@ -149,12 +149,12 @@ class Description(Statistics, Framed):
     def _sentence(self) -> str:
         """Write a sentence with the columns, and the mean or most frequent value of the first column."""
         many = f"{len(self.columns)} column{'s' * (len(self.columns) != 1)}"
-        every = f"{many} described: {self._noun(*self.columns)}."
+        every = f"{many} described: {self._label(*self.columns)}."
         known = [each for each in self._entries if each.statistic in {"mean", "freq"} and each.low is not None]
         if not known:
             return every
         one = min(known, key=lambda each: each.statistic != "mean")
-        covered = limited(covered_quantity(one.statistic), one.bounds)
+        covered = bounds_phrase(covered_quantity(one.statistic), one.bounds)
         what = f"The {self._statistic_words(one.statistic, one.column)}{covered}"
         told = self._number_words(one, what, whose="this table", noise=1.0)
         return f"{every} {told}."
@@ -187,7 +187,7 @@ class Description(Statistics, Framed):
         shown, words = ("mean", "25%", "50%", "75%"), interval_label(self.confidence)
         told = [each for each in self._entries if each.statistic in shown and each.value is not None]
         columns = groupby(told, key=lambda each: each.column)
-        return panels(ax, [self._panel(shown, of, f"{self._called(name)} ({words})") for name, of in columns])
+        return panels(ax, [self._panel(shown, of, f"{self._with_units(name)} ({words})") for name, of in columns])
 
 
 @dataclass(frozen=True)
@@ -430,7 +430,9 @@ def category_cells(measured: Cells, column: Column, confidence: float) -> dict[s
     top = int(np.argmax(measured.raw))
     cells["top"] = (known[top], None, None, None, known[top])
     raw = float(measured.raw[top])
-    shown = float(project(measured.raw, min(max(rows, 0.0), all_rows))[top])  # no more than all in some category
+    shown = float(
+        project_counts(measured.raw, min(max(rows, 0.0), all_rows))[top]
+    )  # no more than all in some category
     cells["freq"] = (shown, error, max(min(raw - reach, shown), 0.0), max(raw, shown) + reach, raw)
     return cells
 

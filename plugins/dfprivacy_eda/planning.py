@@ -98,7 +98,7 @@ def _moment_planner(name: str) -> Any:
 def _weighted_errors(curator: Curator, name: str, column: Column, weights: Column) -> Findings:
     """Plan a weighted mean or sum, for values and weights near the middle of their bounds."""
     n = assumed_rows(curator)
-    sums = curator.planned.typical([n], weights.mid / weights.high, SD)
+    sums = curator.planned.expected_release([n], weights.mid / weights.high, SD)
     found = infer(sums, weighted_parameter(sums, name, (column.low, column.high)))
     error = float(found.noise_standard_error)
     size = SD * column.half * (weights.mid * n if name == "sum" else 1)
@@ -123,7 +123,7 @@ _SOURCES = {
 def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
     """Return the noisy sums of a column in a release, if they determine the statistic; else None."""
     if isinstance(release, Estimate) and release.column == column.name:
-        moments = NoisyMoments.of_release(release.released, release.bounds)
+        moments = NoisyMoments.from_release(release.released, release.bounds)
         if len(moments.values) > 1:  # of two groups
             return None
         sums = Sums.from_moments(moments, column)

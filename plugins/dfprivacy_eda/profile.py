@@ -11,10 +11,10 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, Release, features, mechanism
-from dfprivacy.inference.counts import project
+from dfprivacy.inference.counts import project_counts
 from dfprivacy.plotting import forest
 from dfprivacy.schema import OTHER, FoundPair
-from dfprivacy.wording import listed
+from dfprivacy.wording import list_text
 from dfprivacy_eda.bounds import BETA, BEYOND, EDGES, RUN, extended_range
 
 if TYPE_CHECKING:
@@ -134,24 +134,24 @@ class Profile(Release):
         """Write the number and the names of the columns of each kind."""
         kinds = [kind or "nothing seen" for kind in self.kinds]
         told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
-        names = self._noun(*self.columns)
-        return f"{len(self.columns)} columns, {listed(told)}, from {self.threshold:,} rows on: {names}."
+        names = self._label(*self.columns)
+        return f"{len(self.columns)} columns, {list_text(told)}, from {self.threshold:,} rows on: {names}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number of rows with a value and without one, for each column, with intervals."""
         reach, values = _TWO_SIDED * self.noise_standard_error, []
         names: list[str] = []
         for at, (rows, gone) in enumerate(zip(self.rows, self.missing, strict=True)):
-            both = {self._label(at): rows, "without a value": gone}
+            both = {self._column_line(at): rows, "without a value": gone}
             known = {name: number for name, number in both.items() if number is not None}
             names += known
             values += [(each, max(each - reach, 0.0), each + reach) for each in known.values()]
         what, noise = f"rows, seen from {self.threshold:,} on", [1.0] * len(names)
         return forest(names, values, what, ax, noise=noise, confidence=0.95)
 
-    def _label(self, at: int) -> str:
+    def _column_line(self, at: int) -> str:
         """Return the label of a column: its name, kind, and bounds or most frequent values."""
-        name, kind, low, high = self._called(self.columns[at]), self.kinds[at], self.low[at], self.high[at]
+        name, kind, low, high = self._with_units(self.columns[at]), self.kinds[at], self.low[at], self.high[at]
         if kind is None:
             return f"{name}: nothing seen"
         held = ", ".join(map(str, self.values[at][:_LABELS])) + (", …" if len(self.values[at]) > _LABELS else "")
@@ -340,7 +340,7 @@ def histogram_moments(
     total = float(counts.sum())
     if total <= 2 * scale * math.sqrt(counts.size):
         return None, None, None
-    p, x = project(counts, total) / total, (edges[1:] + edges[:-1]) / 2
+    p, x = project_counts(counts, total) / total, (edges[1:] + edges[:-1]) / 2
     mean = float(p @ x)
     sd = math.sqrt(float(p @ (x - mean) ** 2))
     z = (x - mean) / max(sd, float(np.median(np.diff(edges))))  # within one bin, there is no telling

@@ -15,10 +15,10 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Column, Curator, Probability, Range, Release, features, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, text_color
 from dfprivacy.schema import as_number
 from dfprivacy.statistics import OfSums
-from dfprivacy.wording import between, beyond, number, sure, whose, with_unit
+from dfprivacy.wording import interval_text, limit_suffix, number, rows_phrase, uncertainty, with_unit
 from dfprivacy_eda.results import BAR, SURE, ColumnStatistic, interval_label, legend, missing_row
 from dfprivacy_eda.tree import (
     CountTree,
@@ -280,22 +280,22 @@ class Quantiles(Release):
         """Write a sentence with the quantiles; of many quantiles, the first, the middle and the last."""
         unit = self._unit(self.column)
         noisy = self.covers != "population" and any(self.spreads)
-        of = whose(self.covers or "") + ": privacy noise only, no sampling error" * noisy
+        of = rows_phrase(self.covers or "") + ": privacy noise only, no sampling error" * noisy
         last = len(self.q) - 1
         told = []
         for at in sorted({0, last // 2, last}):
             low, high = self._intervals[at]
-            value = with_unit(self._value_text(at), unit) + beyond(self.values[at], self.bounds)
-            how = sure(low, high, self.confidence, bounds=self.bounds)
+            value = with_unit(self._value_text(at), unit) + limit_suffix(self.values[at], self.bounds)
+            how = uncertainty(low, high, self.confidence, bounds=self.bounds)
             told.append(f"the {100 * self.q[at]:.4g}% quantile is {value}{how}")
         intervals = "" if self.low is None else f" The intervals are for {of}."
-        return f"Of {self._noun(self.column)}, {'; '.join(told)}.{intervals}"
+        return f"Of {self._label(self.column)}, {'; '.join(told)}.{intervals}"
 
     def _grid(self) -> Grid:
         rows = []
         for at, (q, value, (low, high)) in enumerate(zip(self.q, self.values, self._intervals, strict=True)):
-            sides = "" if low is None or high is None else between(low, high, bounds=self.bounds)
-            rows.append((f"{q:.4g}", self._value_text(at) + beyond(value, self.bounds), sides))
+            sides = "" if low is None or high is None else interval_text(low, high, bounds=self.bounds)
+            rows.append((f"{q:.4g}", self._value_text(at) + limit_suffix(value, self.bounds), sides))
         heads = ("q", self.column, f"{100 * self.confidence:.4g}% CI")
         told = 2 if self.low is None else 3  # where no value has an interval, no column is headed so
         return Grid(heads[:told], [row[:told] for row in rows])
@@ -314,7 +314,7 @@ class Quantiles(Release):
         ax.plot(self.values, self.q, "o", ms=4, color=SURE, label=label)
         first, last = min(places), max(places)
         room = 0.02 * (last - first) or 1.0
-        ax.set(xlabel=self._called(self.column), ylabel="share of rows", ylim=(0, 1))
+        ax.set(xlabel=self._with_units(self.column), ylabel="share of rows", ylim=(0, 1))
         ax.set_xlim(first - room, last + room)
         return legend(ax, loc="lower right")
 
@@ -329,7 +329,9 @@ class Quantiles(Release):
         ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
         ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
         drawn = "share of rows up to there"
-        ax.plot(at, rows / total, color=ink(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn)
+        ax.plot(
+            at, rows / total, color=text_color(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn
+        )
         sides = interval_label(self.confidence, noise=self.covers != "population")
         ax.hlines(self.q, low, high, color=SURE, lw=2.5, label=sides)
         return [*low, *high, *tree.quantiles([_TAIL_SHARE, 1 - _TAIL_SHARE])]

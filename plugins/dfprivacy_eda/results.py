@@ -19,16 +19,16 @@ from dfprivacy import Column, Release
 from dfprivacy.inference.clipped import Clipped
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.weighted import NoisyWeighted, mean, total
-from dfprivacy.plotting import axes, below, forest, ink
+from dfprivacy.plotting import axes, forest, legend_below, text_color
 from dfprivacy.wording import (
-    between,
-    beyond,
+    bounds_phrase,
     clearly_some,
-    limited,
+    interval_text,
+    limit_suffix,
     noise_share,
     number,
-    sure,
-    whose,
+    rows_phrase,
+    uncertainty,
     with_error,
     with_unit,
 )
@@ -127,7 +127,7 @@ def quantile_bounds(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
 
 def number_text(one: Entry) -> str:
     """Write a number with its error; mark a quantile that equals a bound, as it may lie beyond the bound."""
-    past = beyond(one.value, quantile_bounds(one))
+    past = limit_suffix(one.value, quantile_bounds(one))
     return f"{number(one.value) if past and not one.error else with_error(one.value, one.error)}{past}"
 
 
@@ -206,7 +206,7 @@ class _OfColumns(Release):
         if not column:
             return "number of rows"
         share = f"{statistic} quantile" if statistic.endswith("%") else statistic_words(statistic)
-        return f"{share} of {self._noun(*column.split(', '))}"
+        return f"{share} of {self._label(*column.split(', '))}"
 
     def _number_words(
         self, one: ColumnStatistic | Entry, what: str, how: str = "", error: float | None = None, **about: Any
@@ -215,8 +215,8 @@ class _OfColumns(Release):
         error = error if one.low is None or one.high is None else (one.high - one.low) / 4
         unit = "" if one.statistic in _ROW_COUNTS or not one.column else self._unit(one.column)
         unit = f"({unit})²" if unit and one.statistic == "var" else unit
-        value = with_unit(number(one.value, error), unit) + beyond(one.value, quantile_bounds(one))
-        told = sure(one.low, one.high, self.confidence, unit=unit, bounds=quantile_bounds(one), **about)
+        value = with_unit(number(one.value, error), unit) + limit_suffix(one.value, quantile_bounds(one))
+        told = uncertainty(one.low, one.high, self.confidence, unit=unit, bounds=quantile_bounds(one), **about)
         return f"{what} is {value}{how or told}"
 
 
@@ -286,13 +286,13 @@ class ColumnStatistic(_OfColumns):
     _estimate: ClassVar[str] = "value"
     _row_counts = ("count",)
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the statistic under random draws of the noise."""
         if self.released is None:
-            return super()._redrawn()
+            return super()._replicates()
         if self.weights is not None:
-            sums = NoisyWeighted.of_release(self.released)
-            found = weighted_parameter(sums, self.statistic, self.bounds or (-1.0, 1.0))(sums.redrawn)
+            sums = NoisyWeighted.from_release(self.released)
+            found = weighted_parameter(sums, self.statistic, self.bounds or (-1.0, 1.0))(sums.replicates)
             return {"value": found[0]}
         name = self.statistic if self.statistic in STATISTICS else "count"
         values = getattr(redrawn_sums(self.released, self.column, self.bounds), name)
@@ -317,8 +317,8 @@ class ColumnStatistic(_OfColumns):
         exact = self._exact and self.low is not None and self.low == self.high
         how = ", exact: it follows from public columns" if exact else ""
         words = f"{'' if self.weights is None else 'weighted '}{self._statistic_words(self.statistic, self.column)}"
-        what = f"The {words}{limited(self.covers, self.bounds)}"
-        about = {"whose": whose(self.covers or "", self.weights), "noise": self._noise_part}
+        what = f"The {words}{bounds_phrase(self.covers, self.bounds)}"
+        about = {"whose": rows_phrase(self.covers or "", self.weights), "noise": self._noise_part}
         return self._number_words(self, what, how, self.noise_standard_error, **about) + "."
 
     @property
@@ -338,19 +338,19 @@ class ColumnStatistic(_OfColumns):
         return noise_share(total, math.sqrt(total**2 - noise**2)) if noise <= total else None
 
     @property
-    def _axis(self) -> str:
+    def _axis_label(self) -> str:
         """Label of the axis: the statistic and the column."""
         return (
-            f"{statistic_words(self.statistic)} of {self._called(*self.column.split(', '))}"
+            f"{statistic_words(self.statistic)} of {self._with_units(*self.column.split(', '))}"
             if self.column
             else "rows"
         )
 
     def _rows(self) -> list[tuple[str, str]]:
         question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
-        rows = [(question, number(self.value, error) + beyond(self.value, quantile_bounds(self)))]
+        rows = [(question, number(self.value, error) + limit_suffix(self.value, quantile_bounds(self)))]
         if self.low is not None and self.high is not None:
-            interval = between(self.low, self.high, bounds=quantile_bounds(self))
+            interval = interval_text(self.low, self.high, bounds=quantile_bounds(self))
             rows += [(f"{100 * self.confidence:.4g}% CI", interval)]
         if error is not None:
             rows += [("noise_standard_error", number(error, error))]
@@ -369,10 +369,10 @@ class ColumnStatistic(_OfColumns):
         ax = axes(ax)
         of = (self.covers or "table").removeprefix("limited ")
         known = self.low is not None and self.high is not None
-        ax.set(yticks=[], xlabel=self._axis + (f"; the interval is for the {of}" if known else ""))
+        ax.set(yticks=[], xlabel=self._axis_label + (f"; the interval is for the {of}" if known else ""))
         if self.low is None or self.high is None:
-            ax.plot(self.value, 0, "o", color=ink(ax), label="released; its notes say how sure it is")
-            below(ax)
+            ax.plot(self.value, 0, "o", color=text_color(ax), label="released; its notes say how sure it is")
+            legend_below(ax)
             return ax
         values = [(self.value, self.low, self.high)]
         return forest([""], values, ax.get_xlabel(), ax, noise=[self._noise_part], confidence=self.confidence)
@@ -456,7 +456,7 @@ def statistic_notes(name: str, sums: Sums, ends: tuple[Any, ...]) -> tuple[str, 
 
 def redrawn_sums(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> StatisticDraws:
     """Return the noisy sums of a column under fresh random draws of the noise in its release."""
-    return Sums.from_released(released, Column(column, bounds or (-1.0, 1.0))).redrawn
+    return Sums.from_released(released, Column(column, bounds or (-1.0, 1.0))).replicates
 
 
 @dataclass(frozen=True)
@@ -475,7 +475,7 @@ class Entry:
     raw: Any
 
     @property
-    def redrawn(self) -> Any:
+    def replicates(self) -> Any:
         """The statistic under random draws of the noise; None if it is not computed from sums."""
         if self.released is None or self.statistic not in STATISTICS:
             return None
@@ -515,9 +515,9 @@ class Statistics(_OfColumns):
         """Return a list of numbers, one for each statistic, in the shape of the result's fields."""
         return tuple(cells)
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the statistics under random draws of the noise; None for statistics not computed from sums."""
-        raw = [each.redrawn for each in self._entries]
+        raw = [each.replicates for each in self._entries]
         # What is drawn is as released: not the numbers of rows, which were brought to what is possible.
         values = [None if one.statistic in ROWS else each for one, each in zip(self._entries, raw, strict=True)]
         return {"raw": self._as_fields(raw), "values": self._as_fields(values)}
@@ -546,7 +546,7 @@ class Statistics(_OfColumns):
             beyond = of[0].released and of[0].released.get("clipped") if of else None
             if beyond is not None:
                 moved = next((name for name in ("mean", "sum") if any(each.statistic == name for each in of)), "")
-                told += Clipped.of_release(beyond, of[0].bounds or (-1.0, 1.0)).notes(of=column, moved=moved)
+                told += Clipped.from_release(beyond, of[0].bounds or (-1.0, 1.0)).notes(of=column, moved=moved)
         return told
 
     def _panel(self, names: Sequence[str], told: Iterable[Entry], what: str) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from scipy.special import gammaincinv
 
 from dfprivacy import Column
 from dfprivacy.inference.clipped import Clipped
-from dfprivacy.inference.draws import in_steps, points, quantile, redrawn
+from dfprivacy.inference.draws import in_steps, noise_draws, points, quantile
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import REDRAWS, NoiseLaw
 
@@ -180,7 +180,7 @@ class Sums:
         ids = tuple((name, place) for *_, name, place in plain["noise"])
         values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
         beyond = plain.get("clipped")
-        clipped = None if beyond is None else Clipped.of_release(beyond, column.bounds or (-1.0, 1.0))
+        clipped = None if beyond is None else Clipped.from_release(beyond, column.bounds or (-1.0, 1.0))
         return cls(column, values, laws, map_, start, plain["counted"], ids, plain["about"], clipped)
 
     @classmethod
@@ -205,12 +205,12 @@ class Sums:
         return replace(self, clipped=Clipped.measured(noisy, (self.column.low, self.column.high), of))
 
     @property
-    def redrawn(self) -> StatisticDraws:
+    def replicates(self) -> StatisticDraws:
         """The statistics under fresh random draws of the noise, along the last axis."""
         values = np.repeat(self.values[:, None], REDRAWS, axis=1)
         for at, (law, (name, place)) in enumerate(zip(self.laws, self.ids, strict=True)):
             if law.scale:
-                values[at] -= redrawn(law, np.full(place + 1, law.scale), name)[place]
+                values[at] -= noise_draws(law, np.full(place + 1, law.scale), name)[place]
         return self._statistics(values)
 
     def noisy_value(self, name: str) -> float:

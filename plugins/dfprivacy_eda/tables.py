@@ -12,13 +12,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Release
-from dfprivacy.inference.counts import project
-from dfprivacy.inference.draws import redrawn
+from dfprivacy.inference.counts import project_counts
+from dfprivacy.inference.draws import noise_draws
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
-from dfprivacy.plotting import axes, forest, ink
+from dfprivacy.plotting import axes, forest, text_color
 from dfprivacy.schema import UNDECLARED
-from dfprivacy.wording import noise_share, number, sure, whose, with_unit
+from dfprivacy.wording import noise_share, number, rows_phrase, uncertainty, with_unit
 from dfprivacy_eda.results import BAR, SURE, draw_matrix, interval_label, legend, missing_row
 
 if TYPE_CHECKING:
@@ -53,18 +53,20 @@ class _CellCounts(Release):
     limits: tuple[str, ...] = ()
     released: tuple[str, tuple[int, ...]] | None = field(default=None, compare=False)
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the noisy counts under random draws of the noise, for tables that are not too large."""
         if self.released is None or self.raw.size > _MAX_REDRAWN:
-            return super()._redrawn()  # which refuses it
+            return super()._replicates()  # which refuses it
         measurement, places = self.released
-        noise = redrawn(self._law, np.full(max(places, default=0) + 1, self.noise_scale), measurement)[[*places]]
+        noise = noise_draws(self._law, np.full(max(places, default=0) + 1, self.noise_scale), measurement)[
+            [*places]
+        ]
         return {"raw": self.raw[..., None] - noise.reshape(*self.raw.shape, -1)}
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
         """Nonnegative counts with the sum `total`, nearest to the noisy counts."""
-        return project(self.raw.ravel(), self.total).reshape(self.raw.shape)
+        return project_counts(self.raw.ravel(), self.total).reshape(self.raw.shape)
 
     @property
     def shares(self) -> NDArray[np.float64]:
@@ -126,17 +128,17 @@ class _CellCounts(Release):
     def _sentence(self) -> str:
         """Write a sentence with the cell that has the most rows."""
         if not self.raw.size:
-            return f"No value of {self._noun(*self._counted_columns)} was found."
+            return f"No value of {self._label(*self._counted_columns)} was found."
         at = int(np.argmax(self.raw))
         low, high = (float(ends.ravel()[at]) for ends in self.intervals)
         count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _MIN_ERROR)
         share = f", {self.shares.ravel()[at]:.1%} of all" if self.normalize and self.total > 0 else ""
-        about, noise = (whose(self.covers or "", self.weights), 1.0) if self.noise_scale else ("", None)
+        about, noise = (rows_phrase(self.covers or "", self.weights), 1.0) if self.noise_scale else ("", None)
         if self.sampling_standard_errors is not None:
             sampling = float(self.sampling_standard_errors.ravel()[at])
             noise = noise_share(math.hypot(sampling, self.noise_standard_error), sampling)
-        how = sure(low, high, self.confidence, whose=about, noise=noise)
-        cell = f"{self._noun(*self._counted_columns)} = {self._cell_label(at)}"
+        how = uncertainty(low, high, self.confidence, whose=about, noise=noise)
+        cell = f"{self._label(*self._counted_columns)} = {self._cell_label(at)}"
         rows = " rows" if self.weights is None else ""
         return f"The largest of {self.raw.size:,} counts is {cell}: {number(count, error)}{rows}{share}{how}."
 
@@ -283,7 +285,7 @@ class Counts(_ColumnCounts):
         values = [*zip(*numbers, strict=True)]
         ax = forest([*map(str, shown)], values, rows, ax, confidence=self.confidence, noise=noise)
         rest = len(self.categories) - len(shown)
-        ax.set_ylabel(self._called(self.column) + (f" ({rest} more not drawn)" if rest else ""))
+        ax.set_ylabel(self._with_units(self.column) + (f" ({rest} more not drawn)" if rest else ""))
         return ax
 
 
@@ -335,10 +337,10 @@ class Histogram(_ColumnCounts):
         unit = (np.ones(len(widths)) if even else widths) * every
         low, high = (ends / unit for ends in self.intervals)
         ax.stairs(self.counts / unit, self.edges, fill=True, color=BAR)
-        ax.stairs(self.counts / unit, self.edges, color=ink(ax), lw=0.6)
+        ax.stairs(self.counts / unit, self.edges, color=text_color(ax), lw=0.6)
         middle = (self.edges[1:] + self.edges[:-1]) / 2
         ax.vlines(middle, low, high, color=SURE, label=interval_label(self.confidence))
-        what = self._called(self.column)
+        what = self._with_units(self.column)
         ax.set(xlabel=what, ylabel=rows if even else f"{rows} per unit of {what}")
         ax.set_xlim(self.edges[0], self.edges[-1])
         ax.set_ylim(bottom=0)
@@ -454,5 +456,5 @@ class Crosstab(_CellCounts):
         draw_matrix(ax, np.nan_to_num(values), written, rows, columns)
         reach = f"each ± {self.reach:.3g} {self._counted} ({100 * self.confidence:.4g}%)"
         ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else self._counted},\n{reach}")
-        ax.set(xlabel=self._called(self.columns[1]), ylabel=self._called(self.columns[0]))
+        ax.set(xlabel=self._with_units(self.columns[1]), ylabel=self._with_units(self.columns[0]))
         return ax

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, features
-from dfprivacy.inference.counts import project
+from dfprivacy.inference.counts import project_counts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -390,7 +390,7 @@ class Tree:
         """Nonnegative counts with the same total, projected family by family from the root down."""
         above: NDArray[np.float64] = np.maximum(self.leaves.sum(keepdims=True), 0.0)
         for size in self.sizes[1:]:
-            above = project(self.leaves.reshape(size, -1).sum(axis=1).reshape(len(above), -1), above).ravel()
+            above = project_counts(self.leaves.reshape(size, -1).sum(axis=1).reshape(len(above), -1), above).ravel()
         return above
 
     @cached_property

@@ -15,7 +15,7 @@ from scipy.special import log_softmax
 from dfprivacy import ArgumentError, Range, Release
 from dfprivacy.arguments import checked
 from dfprivacy.plotting import axes
-from dfprivacy.wording import listed
+from dfprivacy.wording import list_text
 from dfprivacy_gmm.estimates import Estimates, Method, Repair, estimate_moments, repair_note, repaired_covariance
 from dfprivacy_gmm.sums import Queries, Sums, missing_note
 
@@ -508,8 +508,8 @@ class GaussianClasses(ClassifierMethods, Release):
     def _sentence(self) -> str:
         """Write a sentence with the columns that separate the classes."""
         told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
-        columns = self._noun(*self.columns)
-        return f"{columns} tell {len(told)} classes of {self._noun(self.label)}: {listed(told)}."
+        columns = self._label(*self.columns)
+        return f"{columns} tell {len(told)} classes of {self._label(self.label)}: {list_text(told)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the share of each class, and the mean and standard deviation of each column in it."""
@@ -607,10 +607,10 @@ class GaussianClasses(ClassifierMethods, Release):
         levels = np.arange(len(self.classes) + 1) - 0.5
         ax.contourf(*lines, regions, levels=levels, colors=colors, alpha=0.2)
         for color, name, mean, covariance in zip(colors, self.classes, pair.means_, pair.covariances_, strict=True):
-            draw_ellipses(ax, mean, covariance, color, f"{self._called(self.label)} = {name}")
+            draw_ellipses(ax, mean, covariance, color, f"{self._with_units(self.label)} = {name}")
         ax.set(
-            xlabel=self._called(names[0]),
-            ylabel=self._called(names[1]),
+            xlabel=self._with_units(names[0]),
+            ylabel=self._with_units(names[1]),
             xlim=lines[0][[0, -1]],
             ylim=lines[1][[0, -1]],
         )

@@ -10,9 +10,9 @@ from scipy.special import gammaincc, logsumexp, softmax
 
 from dfprivacy import ArgumentError, Range, Release
 from dfprivacy.arguments import checked
-from dfprivacy.plotting import axes, ink
+from dfprivacy.plotting import axes, text_color
 from dfprivacy.progress import progress
-from dfprivacy.wording import listed, number, pvalue
+from dfprivacy.wording import list_text, number, pvalue
 from dfprivacy_gmm.classes import as_matrix, draw_ellipses, draw_rows, log_joint_density
 from dfprivacy_gmm.fit import (
     BATCHES,
@@ -98,7 +98,7 @@ class FourierSketch(Release):
 
     def _sentence(self) -> str:
         """Write a sentence on the use of the sketch."""
-        about = f"{number(self.size, max(self.size * self.size_error, 1.0))} rows of {self._noun(*self.columns)}"
+        about = f"{number(self.size, max(self.size * self.size_error, 1.0))} rows of {self._label(*self.columns)}"
         return f"A sketch of {about}, from which fit() makes mixtures of up to {self.max_components} components."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -197,7 +197,7 @@ class FourierSketch(Release):
         length = np.linalg.norm(self.frequencies @ Whitening(self.centre, self.covariance).root, axis=1)
         ax.plot(length, np.hypot(self.cosines, self.sines), ".", label="sketch")
         ax.axhline(self.noise_standard_error, color="grey", ls=":", label="standard deviation of the noise")
-        ax.set(xlabel="frequency, per standard deviation", ylabel="size", title=self._called(*self.columns))
+        ax.set(xlabel="frequency, per standard deviation", ylabel="size", title=self._with_units(*self.columns))
         ax.legend(frameon=False, fontsize="small")
         return ax
 
@@ -254,10 +254,10 @@ class GaussianMixture(Release):
 
     def _sentence(self) -> str:
         """Write a sentence with the weights of the components and the fit of the mixture."""
-        shares = listed([f"{weight:.0%}" for weight in sorted(self.weights_, reverse=True)])
+        shares = list_text([f"{weight:.0%}" for weight in sorted(self.weights_, reverse=True)])
         many = f"{self.n_components} normal component{'s' * (self.n_components != 1)}"
         fits = f"whether the data are such a mixture: {pvalue(self.residual_pvalue)}"
-        return f"{self._noun(*self.columns)} as a mixture of {many}, with {shares} of the rows; {fits}."
+        return f"{self._label(*self.columns)} as a mixture of {many}, with {shares} of the rows; {fits}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State weight, mean and standard deviation of each component in each column."""
@@ -395,12 +395,12 @@ class GaussianMixture(Release):
             low, high = self.bounds[0]
             x = np.linspace(low, high, 400)
             parts = np.exp(self._log_joint(x[:, None]))
-            ax.plot(x, parts.sum(axis=1), color=ink(ax), label="density")
+            ax.plot(x, parts.sum(axis=1), color=text_color(ax), label="density")
             ax.plot(x, parts, ls=":")
-            ax.set(xlabel=self._called(self.columns[0]), ylabel="density")
+            ax.set(xlabel=self._with_units(self.columns[0]), ylabel="density")
             return ax
         for k, (mean, covariance) in enumerate(zip(self.means_, self.covariances, strict=True)):
             draw_ellipses(ax, mean[:2], covariance[:2, :2], f"C{k}", f"{self.weights_[k]:.0%}")
-        ax.set(xlabel=self._called(self.columns[0]), ylabel=self._called(self.columns[1]))
+        ax.set(xlabel=self._with_units(self.columns[0]), ylabel=self._with_units(self.columns[1]))
         ax.legend(frameon=False, fontsize="small")
         return ax

@@ -11,10 +11,10 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Release
 from dfprivacy.arguments import checked
-from dfprivacy.inference.clipped import limits
+from dfprivacy.inference.clipped import shares_beyond_bounds
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
-from dfprivacy.wording import listed, with_error, with_unit
+from dfprivacy.wording import list_text, with_error, with_unit
 from dfprivacy_gmm.estimates import FEW, Sampling, estimate_moments, repair_note, repaired_covariance
 from dfprivacy_gmm.sums import Sums, missing_note
 
@@ -103,7 +103,9 @@ class JointMoments(Release):
         groups: tuple[Any, ...] = ("all",) if by is None else by.categories or ()
         names = tuple(column.name for column in columns)
         doubts = [*own.unreliable_groups(measured.radius), *_moment_notes(own, names)]
-        clipped, told = limits(measured.beyond, columns, measured.sums.sizes, () if by is None else groups)
+        clipped, told = shares_beyond_bounds(
+            measured.beyond, columns, measured.sums.sizes, () if by is None else groups
+        )
         notes = [f"{'all' if group is None else groups[group]}: {what}" for group, what in doubts]
         if (gone := missing_note(measured.missing, measured.missing_noise)) is not None:
             notes.append(gone)
@@ -205,13 +207,13 @@ class JointMoments(Release):
     def _sentence(self) -> str:
         """Write a sentence with the mean of the first column in each group."""
         column, unit = self.columns[0], self._unit(self.columns[0])
-        by = "" if self.by is None else f"{self._noun(self.by)} = "
+        by = "" if self.by is None else f"{self._label(self.by)} = "
         told = [
             with_unit(with_error(float(mean), float(error)), unit) + (f" for {by}{group}" if by else "")
             for group, mean, error in zip(self.groups, self.means[:, 0], self.mean_errors[:, 0], strict=True)
         ]
-        about = f"Of {self._noun(*self.columns)} together: " if len(self.columns) > 1 else ""
-        said = f"{about}the mean {self._noun(column)} is {listed(told, most=3)}"
+        about = f"Of {self._label(*self.columns)} together: " if len(self.columns) > 1 else ""
+        said = f"{about}the mean {self._label(column)} is {list_text(told, most=3)}"
         return f"{said[0].upper()}{said[1:]}, ± one standard error of sampling and noise."
 
     def _grid(self) -> Grid:
@@ -262,7 +264,7 @@ class JointMoments(Release):
         plots, (noise, *_) = [], self.standard_errors(sampling="none")
         for at, column in enumerate(self.columns):
             mean, reach = self.means[:, at], 2 * self.mean_errors[:, at]
-            what = f"mean of {self._called(column)} ± 2 errors (thick: sampling)"
+            what = f"mean of {self._with_units(column)} ± 2 errors (thick: sampling)"
             parts = [1 - math.sqrt(max(0.0, 1 - share**2)) for share in (noise[:, at] / self.mean_errors[:, at])]
             plots.append((groups, mean.tolist(), (mean - reach).tolist(), (mean + reach).tolist(), what, parts))
         return panels(ax, plots)

@@ -14,12 +14,12 @@ from dfprivacy.estimates import measure_moments
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import mean, omnibus, pairwise
 from dfprivacy.inference.moments import NoisyMoments
-from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
-from dfprivacy.inference.planning import FEW, expected, smallest
-from dfprivacy.made_up import groups_in_steps, spread_of
+from dfprivacy.inference.notes import is_unreliable, skewness, worst_pvalue
+from dfprivacy.inference.planning import FEW, expected_errors, smallest_effect
+from dfprivacy.made_up import assumed_sd, groups_in_steps
 from dfprivacy.plotting import forest
 from dfprivacy.schema import UNDECLARED, chosen_groups
-from dfprivacy.wording import noise_share, number, pvalue, sure, with_unit
+from dfprivacy.wording import noise_share, number, pvalue, uncertainty, with_unit
 from dfprivacy_inference.asking import assumed_rows, check_distinct_columns
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Anova(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = self.eta_squared_low, self.eta_squared_high
-        how = sure(low, high, self.confidence)
+        how = uncertainty(low, high, self.confidence)
         told = number(self.eta_squared, (high - low) / 4) + how
         return [(name, told if name == "eta_squared" else text) for name, text in super()._rows()]
 
@@ -120,14 +120,13 @@ class Anova(Release):
 
         def mean_text(at: int) -> str:
             error, part = self.standard_errors[at], self._noise_share(at)
-            how = sure(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
+            how = uncertainty(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
             return f"{with_unit(number(self.means[at], error), unit)} for {self.groups[at]}{how}"
 
         least, most = (self.means.index(end) for end in (min(self.means), max(self.means)))
         found = "differs" if self.rejected else "is not shown to differ"
-        what = (
-            f"The mean {self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
-        )
+        groups = f"{len(self.groups)} groups of {self._label(self.by)}"
+        what = f"The mean {self._label(self.column)} {found} between {groups}"
         return f"{what} ({pvalue(self.pvalue)}): from {mean_text(least)} to {mean_text(most)}."
 
     def _noise_share(self, at: int) -> float | None:
@@ -174,9 +173,9 @@ class Anova(Release):
         """Draw the group means and their confidence intervals: a forest plot."""
         labels = [f"{group} (n≈{size:.0f})" for group, size in zip(self.groups, self.sizes, strict=True)]
         means = [*zip(self.means, self.lows, self.highs, strict=True)]
-        parts, what = [*map(self._noise_share, range(len(means)))], f"mean of {self._called(self.column)}"
+        parts, what = [*map(self._noise_share, range(len(means)))], f"mean of {self._with_units(self.column)}"
         ax = forest(labels, means, what, ax, noise=parts, confidence=self.confidence)
-        ax.set(ylabel=self._called(self.by), title=f"p = {self.pvalue:.3g}")
+        ax.set(ylabel=self._with_units(self.by), title=f"p = {self.pvalue:.3g}")
         return ax
 
 
@@ -304,12 +303,12 @@ def _(
 def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple[str, ...]:
     """Return notes on the reliability of the test and its estimates."""
     notes = []
-    if sums.doubtful or each.hidden.any() or (sums.estimate.n < _MIN_GROUP_ROWS).any():
+    if sums.doubtful or each.unclear_variance.any() or (sums.estimate.n < _MIN_GROUP_ROWS).any():
         notes.append(
             "Uninformative: a group is small, or its size or variance may be mostly noise: do not trust the "
             f"p-value and the intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
         )
-    elif unreliable(p, worst_pvalue(p, skewness(each, sums).max()), alpha):
+    elif is_unreliable(p, worst_pvalue(p, skewness(each, sums).max()), alpha):
         notes.append("The p-value assumes nearly normal data: if they are skewed, it could be too small.")
     noise = (each.noise_standard_error / np.maximum(each.sampling_standard_error, 1e-12 * sums.half)).max()
     if noise > 2:  # noqa: PLR2004
@@ -332,21 +331,21 @@ def plan_anova(
     """Return the expected error of a mean and the smallest difference detected, for groups of equal size."""
     (noisy, sizes), (rows, given) = curator.planned, assumed_rows(curator)
     sums = NoisyMoments.measured(noisy, sizes, column)
-    k, sd = len(chosen_groups(by, groups, most=None)), spread_of(column, None)
+    k, sd = len(chosen_groups(by, groups, most=None)), assumed_sd(column, None)
     n = np.full(k, rows / len(by.categories or ())) if sums.rows is None else sums.rows
 
     def releases(distance: float) -> NoisyMoments:
         """Simulate releases of groups with equal means, except that the first group is shifted by `distance`."""
-        return sums.simulated(n, column.mid + distance * (np.arange(k) == 0), [sd] * k, FEW)
+        return sums.simulate(n, column.mid + distance * (np.arange(k) == 0), [sd] * k, FEW)
 
     def rejections(distance: float) -> float:
         return float((omnibus(releases(distance), FEW).pvalue <= alpha).mean())
 
-    noise, error = expected(releases(0.0), mean)
+    noise, error = expected_errors(releases(0.0), mean)
     none = "none; kruskal() compares ranks"
     return {
         f"expected standard error of a mean, if the standard deviation in groups is {sd:.3g}{given}": error,
-        **smallest(
+        **smallest_effect(
             "distance of one mean from all others", rejections, column.half, write="{:.3g}".format, none=none
         ),
         "expected relative error": noise / sd,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dfprivacy.inference.counts import project
+from dfprivacy.inference.counts import project_counts
 from dfprivacy.inference.draws import DRAWS, noise, points, quantile
 from dfprivacy.inference.engine import Alternative, Inference
 from dfprivacy.inference.planning import TABLES
@@ -455,5 +455,5 @@ def shrunk_shares(sizes: Array, n: float, scale: float) -> Array:
     """
     apart = sizes - n / len(sizes)
     moved = n / len(sizes) + np.sign(apart) * np.maximum(np.abs(apart) - SLACK * scale, 0)
-    shares = np.maximum(project(moved, n) / n, _SHARE_MIN)
+    shares = np.maximum(project_counts(moved, n) / n, _SHARE_MIN)
     return np.asarray(shares / shares.sum())

@@ -12,14 +12,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, mechanism
-from dfprivacy.estimates import Estimate, tested
-from dfprivacy.inference.draws import points, quantile, redrawn
+from dfprivacy.estimates import Estimate, inference_fields
+from dfprivacy.inference.draws import noise_draws, points, quantile
 from dfprivacy.inference.engine import Alternative, infer
 from dfprivacy.inference.planning import FOUND, NONE
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.plotting import SAMPLED, axes, explained, ink, interval, wrapped
+from dfprivacy.plotting import SAMPLED, axes, draw_interval, interval_legend, text_color, wrap_label
 from dfprivacy.schema import chosen_groups
-from dfprivacy.wording import noise_share, number, sure, with_unit
+from dfprivacy.wording import noise_share, number, uncertainty, with_unit
 from dfprivacy_inference.asking import assumed_rows, check_distinct_columns
 from dfprivacy_inference.curves import check_times, exposed_rows, interval_edges
 from dfprivacy_inference.survival import draw_times, measure_life_tables
@@ -78,7 +78,7 @@ class TwoLifeTables:
         return np.asarray(at_risk >= np.maximum(errors * noise, 1 / 2))
 
     @property
-    def sure(self) -> bool:
+    def has_clear_sizes(self) -> bool:
         """Whether both groups are clearly larger than the noise, in one stratum at least."""
         return bool(self.exceeds(_SURE)[..., 0].any())
 
@@ -190,10 +190,10 @@ class HazardRatio(Estimate):
     def _tables(self) -> TwoLifeTables:
         return TwoLifeTables(np.array(self.released["values"]), self.released["scale"])
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the hazard ratio under draws of the noise."""
         tables, law = self._tables, NoiseLaw(self.released["scale"])
-        noise = redrawn(law, np.full(tables.values.shape, law.scale), self.released["id"] or str(self.released))
+        noise = noise_draws(law, np.full(tables.values.shape, law.scale), self.released["id"] or str(self.released))
         values = tables.values - np.moveaxis(noise, -1, 0)
         parts = [log_hazard_ratio((part, tables.counted)) for part in np.array_split(values, _PIECES)]
         logarithm, variance = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
@@ -204,23 +204,23 @@ class HazardRatio(Estimate):
         return low, high
 
     @property
-    def _sampling(self) -> float:
-        return self.estimate * super()._sampling
+    def _sampling_error(self) -> float:
+        return self.estimate * super()._sampling_error
 
     @property
     def _noise_part(self) -> float | None:
-        return noise_share(self.standard_error, super()._sampling)
+        return noise_share(self.standard_error, super()._sampling_error)
 
     def _sentence(self) -> str:
         """Write the ratio, and the result of the test."""
-        (first, second), by = self.groups, self._noun(self.by)
-        one = f"The hazard of {self._noun(self.event)} for {by} = {first} is"
+        (first, second), by = self.groups, self._label(self.by)
+        one = f"The hazard of {self._label(self.event)} for {by} = {first} is"
         ratio = number(self.estimate, self.estimate * self.standard_error)
         side = {"two-sided": "different from", "greater": "above", "less": "below"}[self.alternative]
         found = f"{'' if self.rejected else 'not '}shown to be {side} 1"
-        how = sure(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
-        within = "" if self.strata is None else f" with the same {self._noun(self.strata)}"
-        end = f" up to {self._noun(self.column)} = {with_unit(number(self.until), self._unit(self.column))}"
+        how = uncertainty(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
+        within = "" if self.strata is None else f" with the same {self._label(self.strata)}"
+        end = f" up to {self._label(self.column)} = {with_unit(number(self.until), self._unit(self.column))}"
         return f"{one} {ratio} times that for {by} = {second}{within}{end}, {found}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -233,16 +233,16 @@ class HazardRatio(Estimate):
         ax, part = axes(ax), self._noise_part or 0.0
         far = math.exp(min(6 * self.standard_error, _FAR)) or 1.0
         low, high = np.clip([self.low, self.high], self.estimate / far, self.estimate * far)
-        interval(ax, 0, self.estimate, (low, high))
+        draw_interval(ax, 0, self.estimate, (low, high))
         inner = [self.estimate * (end / self.estimate) ** (1 - part) for end in (low, high)]
         ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt")
-        ax.plot(self.estimate, 0, "o", color=ink(ax))
+        ax.plot(self.estimate, 0, "o", color=text_color(ax))
         ax.axvline(1, color="grey", ls=":")
-        what = f"{self.term}, {self._called(self.event)} by {self._called(self.by)}"
-        ax.set(xscale="log", yticks=[], xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
+        what = f"{self.term}, {self._with_units(self.event)} by {self._with_units(self.by)}"
+        ax.set(xscale="log", yticks=[], xlabel=wrap_label(what), title=f"p = {self.pvalue:.3g}")
         for axis in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
             axis("{x:.3g}")
-        explained(ax, self.confidence, [part], "o")
+        interval_legend(ax, self.confidence, [part], "o")
         return ax
 
 
@@ -349,7 +349,7 @@ def _(
     """Compute the hazard ratio from the noisy life tables."""
     pair, ends = chosen_groups(by, groups), interval_edges(time, edges)
     tables = TwoLifeTables(measured.values.reshape(-1, 2, 3, len(ends) - 1), float(np.max(measured.scales)))
-    told = tested(tables.inferred, 0.0, alternative, alpha, confidence)
+    told = inference_fields(tables.inferred, 0.0, alternative, alpha, confidence)
     ratio = {name: float(np.exp(told[name])) for name in ("estimate", "low", "high")}
     if _is_open(ratio, alternative):
         told |= dict.fromkeys(("standard_error", "noise_standard_error"), math.inf)
@@ -383,7 +383,7 @@ def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
     if is_open:
         return ("Uninformative: the noise hides who is at risk. Use more epsilon or rows, or wider intervals.",)
     found, notes = tables.inferred, []
-    if not tables.sure:
+    if not tables.has_clear_sizes:
         notes.append(
             "Uninformative: a group is hardly larger than the noise in its size. Do not trust the p-value and the "
             "interval. Use more epsilon or rows, or fewer intervals."

@@ -19,12 +19,12 @@ from dfprivacy import (
     mechanism,
 )
 from dfprivacy.features import RowFeatures
-from dfprivacy.inference.counts import EVEN, NoisyCounts, share, share_of
+from dfprivacy.inference.counts import EVEN, NoisyCounts, arcsine_share, share_of_angle
 from dfprivacy.inference.engine import Alternative, infer
-from dfprivacy.inference.planning import FEW, power, smallest
+from dfprivacy.inference.planning import FEW, power, smallest_effect
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.plotting import NOISY, SAMPLED, axes, below, ink
-from dfprivacy.wording import number, sure
+from dfprivacy.plotting import NOISY, SAMPLED, axes, legend_below, text_color
+from dfprivacy.wording import number, uncertainty
 from dfprivacy_inference.asking import assumed_rows, check_distinct_columns
 
 if TYPE_CHECKING:
@@ -135,11 +135,11 @@ class McNemar(Release):
 
     def _sentence(self) -> str:
         """Write a sentence on which column has the outcome more often, and the result of the test."""
-        first, second = self._noun(self.column), self._noun(self.other)
+        first, second = self._label(self.column), self._label(self.other)
         finite = math.isfinite(self.low) and math.isfinite(self.high)
         error = (self.high - self.low) / 4 if finite else None
         odds = f"the odds ratio is {number(self.odds_ratio, error)}"
-        how = sure(self.low, self.high, self.confidence, p=self.pvalue)
+        how = uncertainty(self.low, self.high, self.confidence, p=self.pvalue)
         if self.rejected:
             more = "less" if self.statistic < 0 else "more"
             return f"{self.success} is {more} frequent in {first} than in {second}: {odds}{how}."
@@ -161,18 +161,18 @@ class McNemar(Release):
             ax.plot([self.low, self.high], [0, 0], color=NOISY, lw=3, label=label)
             exact = NoisyCounts(np.array([self.released]), [NoiseLaw(0.0)] * 2, form="halves")
             ends = infer(exact, discordant_share).interval(self.confidence, self.alternative)
-            inner = [_odds(share_of(end)) for end in ends]
+            inner = [_odds(share_of_angle(end)) for end in ends]
             if inner[0] > 0 and math.isfinite(inner[1]):
                 ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")
         if 0 < self.odds_ratio < math.inf:
-            ax.plot(self.odds_ratio, 0, "o", color=ink(ax), label="estimate")
+            ax.plot(self.odds_ratio, 0, "o", color=text_color(ax), label="estimate")
         ax.axvline(1, color="grey", ls=":", label="alike")
-        first, second = self._called(self.column), self._called(self.other)
+        first, second = self._with_units(self.column), self._with_units(self.other)
         ax.set(xscale="log", yticks=[], title=f"p = {self.pvalue:.3g}")
         ax.set_xlabel(f"odds of {self.success}: {first} against {second}")
         for axis in (ax.xaxis.set_major_formatter, ax.xaxis.set_minor_formatter):
             axis("{x:.3g}")
-        below(ax, ncols=3)
+        legend_below(ax, ncols=3)
         return ax
 
     def confidence_interval(self) -> ConfidenceInterval:
@@ -268,7 +268,7 @@ def _(
     """Compute the test from the noisy numbers of the two kinds of discordant rows."""
     found = infer(measured, discordant_share)
     p = float(found.pvalue(EVEN, alternative))
-    low, high = map(share_of, found.interval(confidence, alternative))
+    low, high = map(share_of_angle, found.interval(confidence, alternative))
     half, both = measured.values[0].tolist()
     error = measured.laws[1].standard_deviation
     return McNemar(
@@ -303,7 +303,7 @@ def check_mcnemar(column: Column, other: Column, *, success: Any, **_: Any) -> N
 
 def discordant_share(counts: Counts) -> tuple[Any, Any, float]:
     """Return the share of discordant rows that have the outcome in the first column."""
-    return share(counts[0])
+    return arcsine_share(counts[0])
 
 
 def _odds(part: Any) -> float:
@@ -317,11 +317,11 @@ def plan_mcnemar(curator: Curator, *, alternative: Alternative, alpha: float, **
     sign = -1 if alternative == "less" else 1
 
     def power_at(distance: float) -> float:
-        releases = sums.simulated([n * _DISCORDANT], [(1 + sign * distance / _DISCORDANT) / 2], FEW)
+        releases = sums.simulate([n * _DISCORDANT], [(1 + sign * distance / _DISCORDANT) / 2], FEW)
         return power(releases, discordant_share, null=EVEN, alternative=alternative, alpha=alpha)
 
     given = f", if they differ in a quarter of the rows{given}"
-    return smallest("difference of the two shares", power_at, _DISCORDANT, given=given)
+    return smallest_effect("difference of the two shares", power_at, _DISCORDANT, given=given)
 
 
 def draw_pairs(

@@ -23,14 +23,22 @@ from dfprivacy import (
 )
 from dfprivacy.estimates import measure_weighted
 from dfprivacy.features import RowFeatures
-from dfprivacy.inference.counts import Form, NoisyCounts, difference, odds_ratio, ratio, share, share_of
+from dfprivacy.inference.counts import (
+    Form,
+    NoisyCounts,
+    arcsine_share,
+    difference,
+    odds_ratio,
+    ratio,
+    share_of_angle,
+)
 from dfprivacy.inference.engine import infer
-from dfprivacy.inference.planning import FEW, FOUND, effect_for, expected, power
+from dfprivacy.inference.planning import FEW, FOUND, effect_for, expected_errors, power
 from dfprivacy.inference.weighted import NoisyWeighted
-from dfprivacy.made_up import equal_weights, shares_of
+from dfprivacy.made_up import equal_weights, rows_with_shares
 from dfprivacy.plotting import forest
 from dfprivacy.schema import chosen_groups
-from dfprivacy.wording import listed, noise_share, number, sure, whose
+from dfprivacy.wording import list_text, noise_share, number, rows_phrase, uncertainty
 from dfprivacy_inference.asking import assumed_rows, check_distinct_columns, public_sizes
 from dfprivacy_inference.weighted import EffectiveCounts
 
@@ -185,19 +193,19 @@ class Proportions(Release):
 
     def _sentence(self) -> str:
         """Write a sentence with the share of each group, or of many groups the smallest and the largest."""
-        of = [f" for {self._noun(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
-        stands = "" if self.weights is None else whose(self.covers or "", self.weights)
+        of = [f" for {self._label(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
+        stands = "" if self.weights is None else rows_phrase(self.covers or "", self.weights)
         order = sorted(range(len(of)), key=lambda at: self.shares[at])
         shown = sorted(range(len(of)) if len(of) <= _MAX_LISTED else {order[0], order[-1]})
         told = [
             number(self.shares[at], (self.highs[at] - self.lows[at]) / 4)
             + of[at]
-            + sure(self.lows[at], self.highs[at], self.confidence, whose=stands, noise=self._noise_share(at))
+            + uncertainty(self.lows[at], self.highs[at], self.confidence, whose=stands, noise=self._noise_share(at))
             for at in shown
         ]
         least = f", from the least of {len(of)} groups to the largest," if len(shown) < len(of) else ""
         weighted = "" if self.weights is None else "weighted "
-        return f"The {weighted}share with {self._noun(self.column)} = {self.success} is{least} {listed(told)}."
+        return f"The {weighted}share with {self._label(self.column)} = {self.success} is{least} {list_text(told)}."
 
     def _noise_share(self, at: int) -> float | None:
         """Return the part of the width of a share's interval that is due to noise, near the estimate."""
@@ -248,11 +256,11 @@ class Proportions(Release):
         shares = [*zip(self.shares, self.lows, self.highs, strict=True)]
         parts, what = (
             [*map(self._noise_share, range(len(shares)))],
-            f"share with {self._called(self.column)} = {self.success}",
+            f"share with {self._with_units(self.column)} = {self.success}",
         )
         labels = [f"{name} (n≈{size:.0f})" for name, size in names]
         ax = forest(labels, shares, what, ax, noise=parts, confidence=self.confidence)
-        ax.set_ylabel("" if self.by is None else self._called(self.by))
+        ax.set_ylabel("" if self.by is None else self._with_units(self.by))
         return ax
 
 
@@ -371,7 +379,7 @@ def _(
     kept = chosen_groups(by, groups, least=1, most=None)
     counts = EffectiveCounts(measured) if isinstance(measured, NoisyWeighted) else measured
     plain = counts.estimate
-    lows, highs = map(share_of, infer(counts, share).interval(confidence))
+    lows, highs = map(share_of_angle, infer(counts, arcsine_share).interval(confidence))
     missing = error = None
     limits: tuple[str, ...] = ()
     about: dict[str, Any] = {}
@@ -442,10 +450,10 @@ def plan_proportions(
     if weights is not None:
         groups, (n, given) = len(curator.planned.values), assumed_rows(curator)
         planned = replace(
-            curator.planned.typical([n / groups] * groups, weights.mid / weights.high, 1.0), rows=float(n)
+            curator.planned.expected_release([n / groups] * groups, weights.mid / weights.high, 1.0), rows=float(n)
         )
         counts = EffectiveCounts(planned)
-        low, high = (float(share_of(end)[0]) for end in infer(counts, share).interval(confidence))
+        low, high = (float(share_of_angle(end)[0]) for end in infer(counts, arcsine_share).interval(confidence))
         alike = f"{given or ', if'}{' and' * bool(given)} weights are near {weights.mid:.3g}"
         return {
             f"interval of a share of .5{alike}": f"{low:.3f} to {high:.3f}",
@@ -456,7 +464,7 @@ def plan_proportions(
 
     def releases(distance: float) -> NoisyCounts:
         """Simulate releases of two groups whose shares differ by `distance`."""
-        counts: NoisyCounts = sums.simulated([each, each], [0.5 + distance / 2, 0.5 - distance / 2], FEW)
+        counts: NoisyCounts = sums.simulate([each, each], [0.5 + distance / 2, 0.5 - distance / 2], FEW)
         return counts
 
     def difference_of_two(exact: Counts) -> tuple[Any, Any, float]:
@@ -465,8 +473,10 @@ def plan_proportions(
     def interval_of(parameter: Callable[[Counts], Any]) -> tuple[Any, Any]:
         return infer(releases(0.0), parameter, FEW).interval(confidence)
 
-    low, high = (np.median(share_of(end)) for end in interval_of(share))
-    noise, _error = expected(releases(0.0), share)  # of the angle, which near .5 moves as the share does
+    low, high = (np.median(share_of_angle(end)) for end in interval_of(arcsine_share))
+    noise, _error = expected_errors(
+        releases(0.0), arcsine_share
+    )  # of the angle, which near .5 moves as the share does
     findings: dict[str, Any] = {f"interval of a share of .5{given}": f"{low:.3f} to {high:.3f}"}
     if len(sums.values) > 1:
         low, high = interval_of(difference_of_two)
@@ -494,7 +504,7 @@ def draw_outcomes(
 ) -> dict[str, Any]:
     """Draw outcomes with probability `share`, but larger by `effect` in the first group."""
     hit = (column.categories or ())[column.code(success)]
-    return shares_of(rng, n, column, hit, by, groups, effect, share, first) | equal_weights(n, weights)
+    return rows_with_shares(rng, n, column, hit, by, groups, effect, share, first) | equal_weights(n, weights)
 
 
 def shares_differ(release: Proportions) -> bool:

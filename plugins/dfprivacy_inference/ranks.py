@@ -11,12 +11,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, Release, mechanism
-from dfprivacy.estimates import Estimate, tested
+from dfprivacy.estimates import Estimate, inference_fields
 from dfprivacy.inference.engine import Alternative
-from dfprivacy.inference.planning import smallest
-from dfprivacy.plotting import axes, below, ink, wrapped
+from dfprivacy.inference.planning import smallest_effect
+from dfprivacy.plotting import axes, legend_below, text_color, wrap_label
 from dfprivacy.schema import UNDECLARED, chosen_groups
-from dfprivacy.wording import number, pvalue, sure
+from dfprivacy.wording import number, pvalue, uncertainty
 from dfprivacy_inference.anova import check_anova, draw_steps
 from dfprivacy_inference.asking import (
     are_all_categories,
@@ -90,7 +90,7 @@ class RankTest(Estimate):
     shapes: Shapes
 
     _row_counts = ("n", "sizes")
-    _redrawn = Release._redrawn  # noqa: SLF001 - there are no moments
+    _replicates = Release._replicates  # noqa: SLF001 - there are no moments
 
     @property
     def effect(self) -> float | None:
@@ -110,17 +110,17 @@ class RankTest(Estimate):
     @property
     def _variable_words(self) -> str:
         """Printed words for the compared variable."""
-        return self._noun(self.column)
+        return self._label(self.column)
 
     def _sentence(self) -> str:
         """Write a sentence on how often a value of the first group is larger, and the result of the test."""
         first, second = self.groups
         found = f"{'' if self.rejected else 'not '}shown to be {SIDES[self.alternative]} 50%"
-        one = f"the {self._variable_words} for {self._noun(self.by)} = {first} is larger than that for {second}"
+        one = f"the {self._variable_words} for {self._label(self.by)} = {first} is larger than that for {second}"
         if self.effect is None:
-            return f"The share of pairs in which {one} is {found}{sure(p=self.pvalue)}."
+            return f"The share of pairs in which {one} is {found}{uncertainty(p=self.pvalue)}."
         low, high, share, error = (100 * x for x in (self.low, self.high, self.effect, self.standard_error))
-        how = sure(low, high, self.confidence, unit="%", noise=self._noise_part, p=self.pvalue)
+        how = uncertainty(low, high, self.confidence, unit="%", noise=self._noise_part, p=self.pvalue)
         return f"In {number(share, error)}% of pairs {one}, {found}{how}."
 
     @property
@@ -142,8 +142,8 @@ class RankTest(Estimate):
     def plot(self, ax: Any = None) -> Any:
         """Draw the effect and its interval, from 0 to 1."""
         ax = super().plot(ax)
-        what = f"{self.term}, {self._called(self.column)} by {self._called(self.by)}"
-        ax.set(xlim=(0, 1), xlabel=wrapped(what), title=f"p = {self.pvalue:.3g}")
+        what = f"{self.term}, {self._with_units(self.column)} by {self._with_units(self.by)}"
+        ax.set(xlim=(0, 1), xlabel=wrap_label(what), title=f"p = {self.pvalue:.3g}")
         return ax
 
 
@@ -169,7 +169,7 @@ class SurvivalTest(RankTest):
 
     @property
     def _variable_words(self) -> str:
-        return f"{self._noun(self.column)} until {self._noun(self.event)}"
+        return f"{self._label(self.column)} until {self._label(self.event)}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -197,9 +197,9 @@ class TestWithoutInterval(Release):
         ax, (value, noise, what) = axes(ax), self._plotted_statistic
         ends = [value - 2 * noise, value + 2 * noise]
         ax.plot(ends, [0, 0], color="tab:orange", lw=3, label="± 2 standard errors of the noise" * (noise > 0))
-        ax.plot(value, 0, "o", color=ink(ax), label="released")
-        ax.set(yticks=[], xlabel=wrapped(what, 56), title=f"p = {self.pvalue:.3g}")
-        below(ax)
+        ax.plot(value, 0, "o", color=text_color(ax), label="released")
+        ax.set(yticks=[], xlabel=wrap_label(what, 56), title=f"p = {self.pvalue:.3g}")
+        legend_below(ax)
         return ax
 
 
@@ -245,13 +245,13 @@ class KruskalWallis(TestWithoutInterval):
 
     @property
     def _plotted_statistic(self) -> tuple[float, float, str]:
-        what = f"T, distance of the rank sums of {self._called(self.column)} by {self._called(self.by)}"
+        what = f"T, distance of the rank sums of {self._with_units(self.column)} by {self._with_units(self.by)}"
         return self.largest_rank_sum, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
         """Write a sentence on whether the groups differ; their difference is not estimated."""
         found = "differs" if self.rejected else "is not shown to differ"
-        what = f"{self._noun(self.column)} {found} between {len(self.groups)} groups of {self._noun(self.by)}"
+        what = f"{self._label(self.column)} {found} between {len(self.groups)} groups of {self._label(self.by)}"
         return f"{what} ({pvalue(self.pvalue)}); the size of the difference is not estimated."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -320,7 +320,7 @@ def rank_test_fields(
     found = two.effect(shapes)
     times = float(found.noise_standard_error / found.sampling_standard_error)
     low, high = (0.0, 1.0) if two.lacks_sizes else found.interval(confidence, alternative)
-    told = tested(found, 0.5, alternative, alpha, confidence) | {"low": float(low), "high": float(high)}
+    told = inference_fields(found, 0.5, alternative, alpha, confidence) | {"low": float(low), "high": float(high)}
     told["estimate"] = min(max(told["estimate"], 0.0), 1.0)
     if two.lacks_sizes:
         told |= dict.fromkeys(("estimate", "standard_error", "noise_standard_error"), math.nan)
@@ -726,7 +726,7 @@ def rank_planner(
     ) -> Mapping[str, Any]:
         sums, (rows, given) = curator.planned, assumed_rows(curator)
         side = "two-sided" if alternative == "two-sided" else "greater"
-        return smallest(
+        return smallest_effect(
             effect,
             lambda d: sums.power(rows, 0.5 + d, alpha, side),
             _MAX_EFFECT - 0.5,

@@ -14,8 +14,8 @@ from dfprivacy.inference.draws import DRAWS, noise, points, quantile
 from dfprivacy.inference.engine import Alternative, Inference
 from dfprivacy.inference.planning import TABLES, power
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.made_up import spread_of
-from dfprivacy.wording import number, sure, with_unit
+from dfprivacy.made_up import assumed_sd
+from dfprivacy.wording import number, uncertainty, with_unit
 from dfprivacy_inference.asking import check_distinct_columns, checked_rows
 from dfprivacy_inference.mcnemar import discordant_share
 from dfprivacy_inference.ranks import LAST, SIDES, TestWithoutInterval, float_tuple, rank_planner
@@ -146,7 +146,7 @@ class Differences:
         """
         n = rows if self.n is None else self.n
         if not self.ranks:
-            releases = self.signs.simulated([n], [effect], TABLES)
+            releases = self.signs.simulate([n], [effect], TABLES)
             return power(releases, discordant_share, null=EVEN, alternative=alternative, alpha=alpha)
         u = points(3, TABLES, seed=1)
         ranked = (effect - 0.5) * n * (n + 1) + np.sqrt(n * (n + 1) * (2 * n + 1) / 6) * ndtri(u[0])
@@ -202,13 +202,15 @@ class Wilcoxon(TestWithoutInterval):
 
     def _sentence(self) -> str:
         """Write a sentence on how often differences exceed the null value, and the result of the test."""
-        apart = "" if self.other is None else f" less {self._noun(self.other)}"
+        apart = "" if self.other is None else f" less {self._label(self.other)}"
         two = "the mean of two values of " if self.method == "rank" else ""
         found = "" if self.rejected else "not "
         against = with_unit(f"{self.popmean:g}", self._unit(self.column))
         cases = "pairs of rows" if self.method == "rank" else "rows"
-        share = f"In {number(100 * self.effect, 100 * _ROUNDING)}% of {cases} {two}{self._noun(self.column)}{apart}"
-        shown = f"{found}shown to be {SIDES[self.alternative]} 50%{sure(p=self.pvalue)}"
+        share = (
+            f"In {number(100 * self.effect, 100 * _ROUNDING)}% of {cases} {two}{self._label(self.column)}{apart}"
+        )
+        shown = f"{found}shown to be {SIDES[self.alternative]} 50%{uncertainty(p=self.pvalue)}"
         return f"{share} is above {against}, {shown}; there is no interval."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -220,9 +222,9 @@ class Wilcoxon(TestWithoutInterval):
 
     @property
     def _plotted_statistic(self) -> tuple[float, float, str]:
-        apart = f" minus {self._called(self.other)}" if self.other is not None else ""
+        apart = f" minus {self._with_units(self.other)}" if self.other is not None else ""
         two = "the mean of two of " if self.method == "rank" else ""
-        return self.effect, 0.0, f"P({two}{self._called(self.column)}{apart} > {self.popmean:g})"
+        return self.effect, 0.0, f"P({two}{self._with_units(self.column)}{apart} > {self.popmean:g})"
 
     def confidence_interval(self) -> ConfidenceInterval:
         """Raise an error: no confidence interval for the effect of signed ranks is known.
@@ -409,7 +411,7 @@ def draw_differences(
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
 ) -> dict[str, Any]:
     """Draw normal differences whose mean is `effect` standard deviations."""
-    d = popmean + spread_of(column, spread) * (effect + rng.normal(size=n))
+    d = popmean + assumed_sd(column, spread) * (effect + rng.normal(size=n))
     if other is None:
         return {column.name: d}
     base = np.full(n, np.clip(other.mid, column.low - popmean, column.high - popmean))

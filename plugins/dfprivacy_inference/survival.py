@@ -11,11 +11,11 @@ import numpy as np
 
 from dfprivacy import Column, Curator, NanPolicy, Probability, Range, Release, features, mechanism
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.made_up import labels
+from dfprivacy.made_up import cycle_categories
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.schema import chosen_groups
-from dfprivacy.wording import listed, number, with_unit
+from dfprivacy.wording import list_text, number, with_unit
 from dfprivacy_inference.asking import assumed_rows, check_distinct_columns, public_sizes
 from dfprivacy_inference.curves import Curve, LifeTable, check_times, interval_edges
 
@@ -103,8 +103,10 @@ class SurvivalCurves(Release):
                 with_unit(median, unit)
                 + f" for {name} ({100 * self.confidence:.4g}% CI {with_unit(interval, unit)})"
             )
-        by = "" if self.by is None else f" by {self._noun(self.by)}"
-        return f"The median {self._noun(self.time)} until {self._noun(self.event)}{by} is {listed(told, most=3)}."
+        by = "" if self.by is None else f" by {self._label(self.by)}"
+        return (
+            f"The median {self._label(self.time)} until {self._label(self.event)}{by} is {list_text(told, most=3)}."
+        )
 
     def _median_text(self, time: float, error: float) -> str:
         """Write the median survival time, or that it lies beyond the last edge."""
@@ -141,7 +143,9 @@ class SurvivalCurves(Release):
                 values = (number(end, (high - low) / 4) for end in (self.survival[at][each], low, high))
                 rows.append((time, *values, f"{max(left, 0.0):.0f}"))
         level = f"{100 * self.confidence:.4g}%"
-        return Grid((self._called(self.time), "survival", f"{level} low", f"{level} high", "at risk before"), rows)
+        return Grid(
+            (self._with_units(self.time), "survival", f"{level} low", f"{level} high", "at risk before"), rows
+        )
 
     @property
     def _print_step(self) -> int:
@@ -174,8 +178,8 @@ class SurvivalCurves(Release):
                     color=line.get_color(),
                     **below,
                 )
-        whose = "" if self.by is None else f"{self._called(self.by)}, "
-        ax.set(ylim=(0, 1), xlabel=self._called(self.time), ylabel="survival")
+        whose = "" if self.by is None else f"{self._with_units(self.by)}, "
+        ax.set(ylim=(0, 1), xlabel=self._with_units(self.time), ylabel="survival")
         bands = f"{whose}{self.confidence:.0%} bands; strong: without the noise"
         ax.legend(fontsize="small", frameon=False, title=bands)
         return ax
@@ -423,7 +427,7 @@ def draw_times(
 ) -> dict[str, Any]:
     """Draw exponential survival times with a hazard ratio; a third of the first group exceed the upper bound."""
     known = sorted(event.categories or ())
-    of = np.zeros(n, dtype=int) if by is None else labels(by, n, groups, first)
+    of = np.zeros(n, dtype=int) if by is None else cycle_categories(by, n, groups, first)
     lived = rng.exponential(size=n) * time.high / np.log(3) / np.where(of == 0, 1.0, ratio)
     happened = lived < time.high
     end = np.minimum(lived, time.high)

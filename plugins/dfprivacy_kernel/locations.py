@@ -51,9 +51,8 @@ class KernelLocations(Release):
     def _sentence(self) -> str:
         """Write a sentence with the number of locations and the test that uses them."""
         places = f"{len(self.locations)} place{'s' * (len(self.locations) != 1)}"
-        return (
-            f"{places} of {self._noun(*self.columns)} at which the groups seem to differ, for a test of other rows."
-        )
+        what = f"{places} of {self._label(*self.columns)}"
+        return f"{what} where the groups seem to differ, for a test of other rows."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the value of each column at each location."""

@@ -61,7 +61,7 @@ class KernelMessage(Release):
 
     def _sentence(self) -> str:
         """Write a sentence on the use of the message."""
-        columns = self._noun(*self.design["columns"])
+        columns = self._label(*self.design["columns"])
         return f"A message to another party about {number(self.size, 1.0)} rows of {columns}, for its test()."
 
     def test(self, other: KernelMessage, *, alpha: float = 0.05) -> KernelTest:

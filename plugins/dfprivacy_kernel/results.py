@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
-from dfprivacy.plotting import axes, below, forest, ink, wrapped
+from dfprivacy.plotting import axes, forest, legend_below, text_color, wrap_label
 from dfprivacy.schema import as_probability
-from dfprivacy.wording import noise_share, number, sure
+from dfprivacy.wording import noise_share, number, uncertainty
 from dfprivacy_kernel.law import MMDMeasurement
 from dfprivacy_kernel.moments import FEW, Contrast, Party, contrast_test, parties_test
 from dfprivacy_kernel.printed import printed_test
@@ -233,13 +233,13 @@ class KernelTest(Release):
         """Write a sentence on whether the two samples differ, and on their MMD."""
         differ, be = ("differs", "is") if len(self.columns) == 1 else ("differ", "are")
         found = differ if self.rejected else f"{be} not shown to differ"
-        where = f"{self._noun(self.by)} = " if self.by else ""
-        what = f"{self._noun(*self.columns)} {found} between {where}{self.groups[0]} and {self.groups[1]}"
+        where = f"{self._label(self.by)} = " if self.by else ""
+        what = f"{self._label(*self.columns)} {found} between {where}{self.groups[0]} and {self.groups[1]}"
         if self.low is not None and self.high is not None and self.mmd2 is not None:
             mmd = number(math.sqrt(max(self.mmd2, 0.0)), (self.high - self.low) / 4)
-            how = sure(self.low, self.high, self.confidence, p=self.pvalue)
+            how = uncertainty(self.low, self.high, self.confidence, p=self.pvalue)
             return f"{what}: their maximum mean discrepancy is {mmd}{how}."
-        told = sure(p=self.pvalue) or f" (at the level {self.alpha:g})"
+        told = uncertainty(p=self.pvalue) or f" (at the level {self.alpha:g})"
         return f"{what}{told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -290,7 +290,7 @@ class KernelTest(Release):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the differences at the locations with their noise (the witness function), or else the MMD."""
-        about = self._called(*self.columns)
+        about = self._with_units(*self.columns)
         if self.differences:
             reach, noise = float(ndtri((1 + self.confidence) / 2)), self.noise_standard_error or 0.0
             ends = [
@@ -307,11 +307,11 @@ class KernelTest(Release):
             ax = forest([pair], [(self.statistic, low, high)], what, ax, confidence=self.confidence)
         else:
             ax = axes(ax)
-            ax.set(yticks=[], xlabel=wrapped(f"p-value of {about}"), xlim=(-0.02, 1.02))
+            ax.set(yticks=[], xlabel=wrap_label(f"p-value of {about}"), xlim=(-0.02, 1.02))
             ax.axvline(self.alpha, color="grey", ls=":", label="level")
             if self.pvalue is not None:
-                ax.plot(self.pvalue, 0, "o", color=ink(ax), label="p-value")
-            below(ax)
+                ax.plot(self.pvalue, 0, "o", color=text_color(ax), label="p-value")
+            legend_below(ax)
         decided = f"alike {'is' if self.rejected else 'is not'} rejected"
         ax.set_title(f"{pair}, {decided if self.pvalue is None else f'p = {self.pvalue:.3g}'}")
         return ax

@@ -94,7 +94,7 @@ class WeightedPoints(Release):
 
     def _sentence(self) -> str:
         """Write a sentence on the rows that the points represent."""
-        names = self._noun(*(column.name for column in self._feature_space.columns))
+        names = self._label(*(column.name for column in self._feature_space.columns))
         points = f"{self.support:,} weighted point{'s' * (self.support != 1)}"
         return f"{points} that stand{'s' * (self.support == 1)} for the private rows' {names}."
 
@@ -326,7 +326,7 @@ class WeightedPoints(Release):
     def plot(self, ax: Any = None) -> Any:
         """Draw the points with areas proportional to weights, or the distribution function of a single column."""
         ax = axes(ax)
-        names = [self._called(column.name) for column in self._feature_space.columns]
+        names = [self._with_units(column.name) for column in self._feature_space.columns]
         if len(names) == 1:
             order = np.argsort(self.locations[:, 0])
             ax.step(self.locations[order, 0], np.cumsum(self.weights[order]), where="post")

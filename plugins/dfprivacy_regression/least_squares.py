@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfprivacy.inference.clipped import limits
+from dfprivacy.inference.clipped import shares_beyond_bounds
 from dfprivacy.inference.draws import cube_noise
 from dfprivacy.laws import NoiseLaw
 
@@ -106,7 +106,7 @@ class DesignMoments:
     def beyond_bounds(self) -> tuple[dict[str, Sides], tuple[str, ...]]:
         """Shares of the rows beyond the bounds of each column, and notes on these shares."""
         columns = self.design.bounded_columns
-        clipped, notes = limits(self.beyond, columns, self.rows[0], moved="coefficient")
+        clipped, notes = shares_beyond_bounds(self.beyond, columns, self.rows[0], moved="coefficient")
         return {column.name: each for column, (each,) in zip(columns, clipped, strict=False)}, notes
 
     @property

@@ -31,7 +31,7 @@ from dfprivacy.inference.draws import DRAWS, points, sums_above
 from dfprivacy.inference.engine import Inference
 from dfprivacy.inference.planning import FOUND
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.made_up import equal_weights, spread_of
+from dfprivacy.made_up import assumed_sd, equal_weights
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import DesignMoments, NoisySums, score_map
 from dfprivacy_regression.result import OLS, STAGES, collinear_note, common_fields
@@ -479,7 +479,7 @@ def draw_outcomes(
     design = formula.linear_design(y, x, known_columns(schema.columns.values()))
     rows, score = draw_regressors(rng, n, design)
     out = design.outcome
-    rows[out.name] = out.mid + spread_of(out, spread) * (effect * score + rng.normal(size=n))
+    rows[out.name] = out.mid + assumed_sd(out, spread) * (effect * score + rng.normal(size=n))
     return rows | equal_weights(n, weights)
 
 
@@ -495,7 +495,7 @@ def draw_regressors(rng: np.random.Generator, n: int, design: Design) -> tuple[d
     scores = []
     for column in design.numbers:
         scores.append(rng.normal(size=n))
-        rows[column.name] = column.mid + spread_of(column, None) * scores[-1]
+        rows[column.name] = column.mid + assumed_sd(column, None) * scores[-1]
     for factor in design.factors:
         categories = np.array(factor.categories or (), dtype=object)
         drawn = rng.integers(len(categories), size=n)

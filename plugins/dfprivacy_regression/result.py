@@ -12,10 +12,10 @@ from scipy.special import expit, ndtri, stdtrit
 
 from dfprivacy import ArgumentError, ConfidenceInterval, Release
 from dfprivacy.expressions import read_column
-from dfprivacy.inference.draws import redrawn
+from dfprivacy.inference.draws import noise_draws
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import forest
-from dfprivacy.wording import covered, noise_share, number, sure, whose, with_unit
+from dfprivacy.wording import covered_phrase, noise_share, number, rows_phrase, uncertainty, with_unit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -117,14 +117,14 @@ class Regression(Release):
     weights: str | None = None
     formulas: dict[str, Any] = field(default_factory=dict)
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the coefficients under normal draws of the noise with its covariance."""
         known = [each for each in self.params.values() if each is not None]
         if len(known) < len(self.params) or not np.isfinite(self.noise_covariance).all():
-            return super()._redrawn()  # which refuses it
+            return super()._replicates()  # which refuses it
         values, vectors = np.linalg.eigh(self.noise_covariance)
         spread, measurement = np.sqrt(np.maximum(values, 0.0)), blake2b(self.released.tobytes()).hexdigest()
-        away = vectors @ redrawn(NoiseLaw(1.0, kind="Gaussian"), spread, measurement)
+        away = vectors @ noise_draws(NoiseLaw(1.0, kind="Gaussian"), spread, measurement)
         return {"params": dict(zip(self.params, np.array(known)[:, None] + away, strict=True))}
 
     @property
@@ -166,7 +166,9 @@ class Regression(Release):
         """Return the design matrix of rows with known regressors, the constant first."""
         names = self.names_of_regressors
         formulas: dict[str, Any] = {name: read_column(name, **of) for name, of in self.formulas.items()}
-        needed = {name: [name] if name in at or name not in formulas else formulas[name].of_names for name in names}
+        needed = {
+            name: [name] if name in at or name not in formulas else formulas[name].source_names for name in names
+        }
         every = dict.fromkeys(each for of in needed.values() for each in of)
         gone = [name for name in every if name not in at]
         if gone:
@@ -201,16 +203,16 @@ class Regression(Release):
             return f"No coefficient of {of} is known."
         name = min(known, key=lambda each: self.pvalues[each])
         error = self.bse[name]
-        how = sure(
+        how = uncertainty(
             self.low[name],
             self.high[name],
             self.confidence,
-            whose="" if self.weights is None else whose(self.covers or "", self.weights),
+            whose="" if self.weights is None else rows_phrase(self.covers or "", self.weights),
             noise=self._noise_share(name),
             p=self.pvalues[name],
         )
         per = f" per {self._unit(name)}" if self._unit(name) else ""
-        what = self._term_words(name) if name.startswith("C(") else self._noun(name)
+        what = self._term_words(name) if name.startswith("C(") else self._label(name)
         more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
         told = with_unit(number(self.params[name], error), unit) + per * (not name.startswith("C("))
         weighted = "" if self.weights is None else "weighted "
@@ -224,7 +226,7 @@ class Regression(Release):
     def _outcome_words(self) -> tuple[str, str]:
         """Return the printed words for the outcome, and the unit of the coefficients."""
         outcome, event = self._event_words()
-        return self._noun(outcome) + event, "" if event else self._unit(outcome)
+        return self._label(outcome) + event, "" if event else self._unit(outcome)
 
     def _event_words(self) -> tuple[str, str]:
         """Return the printed words for the outcome's column, and for the category that counts as 1."""
@@ -267,7 +269,12 @@ class Regression(Release):
         title = f"{type(self).__name__} Regression Results, with differential privacy"
         lines = [f"{title:^{len(line)}}", line, self.formula]
         lines += [f"No. Observations: {self.nobs:,.0f}    {self._quality()}", f"Measured: {STAGES[self.stages]}"]
-        lines += [f"Intervals: {covered(self.covers or 'population')}", line, " " * wide + head, "-" * len(line)]
+        lines += [
+            f"Intervals: {covered_phrase(self.covers or 'population')}",
+            line,
+            " " * wide + head,
+            "-" * len(line),
+        ]
         return "\n".join([*lines, *rows, line, *self.notes])
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -291,8 +298,8 @@ class Regression(Release):
         for name, categories in self.factors:
             for each in categories[1:]:
                 if name in self.column_words and term == f"C({name})[T.{each}]":
-                    return f"{self._called(name)}: {each}, not {categories[0]}"
-        return self._called(term)
+                    return f"{self._with_units(name)}: {each}, not {categories[0]}"
+        return self._with_units(term)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the coefficients with their intervals, without the intercept."""
@@ -304,7 +311,7 @@ class Regression(Release):
             self._term_words(name) + ": not known" * (not there) for name, there in zip(names, known, strict=True)
         ]
         outcome, event = self._event_words()
-        what = f"{self._coefficient} for {self._called(outcome)}{event}"
+        what = f"{self._coefficient} for {self._with_units(outcome)}{event}"
         ax = forest(labels, drawn, what, ax, noise=[*map(self._noise_share, names)], confidence=self.confidence)
         ax.axvline(0, color="grey", lw=1, ls=":")
         return ax

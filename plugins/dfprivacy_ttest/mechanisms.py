@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError, Column, Curator, NanPolicy, Probability, Range, features, mechanism
-from dfprivacy.estimates import Estimate, measure_moments, measure_weighted, public_sizes, tested
+from dfprivacy.estimates import Estimate, inference_fields, measure_moments, measure_weighted, public_sizes
 from dfprivacy.features import RowFeatures
 from dfprivacy.inference.engine import Alternative, Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
-from dfprivacy.inference.notes import doubts, notes
+from dfprivacy.inference.notes import noise_notes, notes
 from dfprivacy.inference.weighted import NoisyWeighted, difference, mean
-from dfprivacy.plotting import axes, below, ink
+from dfprivacy.plotting import axes, legend_below, text_color
 from dfprivacy.release import NoisyValue
 from dfprivacy.schema import chosen_groups
-from dfprivacy.wording import limited, number, sure, whose, with_unit
+from dfprivacy.wording import bounds_phrase, number, rows_phrase, uncertainty, with_unit
 from dfprivacy_ttest.parameters import Method, Queries, classical_inference, mean_parameter
 
 if TYPE_CHECKING:
@@ -399,13 +399,13 @@ def ttest_result(
     groups, alternative = sums.values.shape[-2], asked["alternative"]
     found = _infer_parameter(sums, bounds, sigma=sigma, equal_var=asked.get("equal_var", False), method=method)
     null = asked["popmean"] if groups == 1 else 0.0
-    told = tested(found, null, alternative, asked["alpha"], asked["confidence"])
+    told = inference_fields(found, null, alternative, asked["alpha"], asked["confidence"])
     away, error, p = told["estimate"] - null, told["standard_error"], told["pvalue"]
     about = _weighted_fields(sums, bounds) if isinstance(sums, NoisyWeighted) else _fields(sums, asked)
     if method == "naive":
         known: tuple[str, ...] = () if math.isfinite(p) else (_UNDEFINED,)
     elif isinstance(sums, NoisyWeighted):
-        known = doubts(found, sums)
+        known = noise_notes(found, sums)
     else:
         known = notes(found, sums, p, asked["alpha"], alternative, normal=sigma is not None)
     about["notes"] += known
@@ -520,21 +520,24 @@ class TTest(Estimate):
         """Return the label of each of the two groups, with a result that has only the sums of this group."""
         if self.groups is None or self.queries == "separately" or self.weights is not None:
             return super()._parts()
-        sums = NoisyMoments.of_release(self.released, self.bounds)
+        sums = NoisyMoments.from_release(self.released, self.bounds)
         return [
             ({self.by or "": group}, replace(self, released=sums[at].released))
             for at, group in enumerate(self.groups)
         ]
 
-    def _redrawn(self) -> Mapping[str, Any]:
+    def _replicates(self) -> Mapping[str, Any]:
         """Return the estimate and the means under draws of the noise."""
         if self.weights is not None:
-            weighted = NoisyWeighted.of_release(self.released)
-            drawn, parameter = weighted.redrawn, weighted_parameter(len(weighted.values), self.bounds)
+            weighted = NoisyWeighted.from_release(self.released)
+            drawn, parameter = weighted.replicates, weighted_parameter(len(weighted.values), self.bounds)
             return {"estimate": parameter(drawn)[0], "means": tuple(mean(drawn, self.bounds)[0])}
-        sums = NoisyMoments.of_release(self.released, self.bounds).redrawn
+        sums = NoisyMoments.from_release(self.released, self.bounds).replicates
         tested = mean_parameter(sums.values.shape[-2], sigma=self.sigma, equal_var=self.equal_var)
-        return {"estimate": tested(sums.estimate)[0][..., 0], "means": tuple(sums.estimate.mean[..., 0].T)}
+        return {
+            "estimate": tested(sums.estimate)[0][..., 0],
+            "means": tuple(sums.estimate.mean[..., 0].T),
+        }
 
     _shown = (
         *("statistic", "pvalue", "alpha", "rejected", "df", "estimate", "low", "high", "standard_error"),
@@ -557,17 +560,17 @@ class TTest(Estimate):
     def _sentence(self) -> str:
         """Write a sentence with the mean, or the difference of two means, and the result of the test."""
         unit, error = self._unit(self.column), (self.high - self.low) / 4
-        stands = "" if self.weights is None else whose(self.covers or "", self.weights)
-        how = sure(
+        stands = "" if self.weights is None else rows_phrase(self.covers or "", self.weights)
+        how = uncertainty(
             self.low, self.high, self.confidence, unit=unit, whose=stands, noise=self._noise_part, p=self.pvalue
         )
         weighted = "" if self.weights is None else "weighted "
-        what = f"{weighted}mean {self._noun(self.column)}{limited(self.covers, self.bounds)}"
+        what = f"{weighted}mean {self._label(self.column)}{bounds_phrase(self.covers, self.bounds)}"
         if self.groups is None or self.by is None:
             found = "" if self.rejected else "not "
             said = with_unit(number(self.estimate, error), unit)
             return f"The {what} is {said}, {found}shown to be {_RELATION[self.alternative]} {self.popmean:g}{how}."
-        first, second = (f"{self._noun(self.by)} = {group}" for group in self.groups)
+        first, second = (f"{self._label(self.by)} = {group}" for group in self.groups)
         apart = with_unit(number(abs(self.estimate), error), unit)
         if self.rejected:
             more = "lower" if self.estimate < 0 else "higher"
@@ -588,18 +591,18 @@ class TTest(Estimate):
         return None if self.method == "naive" else super()._noise_part
 
     @property
-    def _axis(self) -> str:
+    def _axis_label(self) -> str:
         """Label of the plot's axis: the column, or the difference of the two groups."""
-        what = self._called(self.column)
+        what = self._with_units(self.column)
         if self.groups is None or self.by is None:
             return what
-        return f"{what}: {self._called(self.by)} {self.groups[0]} minus {self.groups[1]}"
+        return f"{what}: {self._with_units(self.by)} {self.groups[0]} minus {self.groups[1]}"
 
     def _interval(self, level: float) -> tuple[Any, Any]:
         if self.weights is None:
-            sums: NoisyMoments | NoisyWeighted = NoisyMoments.of_release(self.released, self.bounds)
+            sums: NoisyMoments | NoisyWeighted = NoisyMoments.from_release(self.released, self.bounds)
         else:
-            sums = NoisyWeighted.of_release(self.released)
+            sums = NoisyWeighted.from_release(self.released)
         found = _infer_parameter(sums, self.bounds, sigma=self.sigma, equal_var=self.equal_var, method=self.method)
         return found.interval(level, self.alternative)
 
@@ -615,8 +618,8 @@ class TTest(Estimate):
             ax.plot(ends, [0, 0], color="tab:orange", lw=3, label=f"{self.confidence:.0%} interval, noise included")
         inner = self.estimate + (ends - self.estimate) * (sampling / self.standard_error)
         ax.plot(inner, [0, 0], color="tab:blue", lw=7, solid_capstyle="butt", label="of it from sampling")
-        ax.plot(self.estimate, 0, "o", color=ink(ax), label="estimate")
+        ax.plot(self.estimate, 0, "o", color=text_color(ax), label="estimate")
         ax.axvline(0.0 if self.by is not None else self.popmean, color="grey", ls=":", label="null hypothesis")
-        ax.set(yticks=[], xlabel=self._axis, title=f"p = {self.pvalue:.3g}")
-        below(ax)
+        ax.set(yticks=[], xlabel=self._axis_label, title=f"p = {self.pvalue:.3g}")
+        legend_below(ax)
         return ax

@@ -23,7 +23,7 @@ from dfprivacy.inference.clipped import WEIGHT
 from dfprivacy.inference.engine import Alternative, infer
 from dfprivacy.inference.moments import Form, NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.made_up import equal_weights, groups_in_steps, spread_of
+from dfprivacy.made_up import assumed_sd, equal_weights, groups_in_steps
 from dfprivacy.schema import as_probability
 from dfprivacy_ttest.mechanisms import noisy_moments, weighted_parameter
 from dfprivacy_ttest.parameters import Queries, mean_parameter
@@ -73,7 +73,7 @@ def _power_function(
             )
         means = [at + effect / 2, at - effect / 2] if two else [at + effect]
         releases, tested = (
-            sums.simulated(sizes, means, [sd] * len(means), tables),
+            sums.simulate(sizes, means, [sd] * len(means), tables),
             mean_parameter(len(means), sigma=sigma),
         )
         return planning.power(releases, tested, null=0.0 if two else at, alternative=alternative, alpha=alpha)
@@ -320,7 +320,7 @@ def _plan_weighted(
     """Return the smallest detectable effect of a weighted test, and its noise, for equal weights."""
     sd, (size, supposed) = column.half / 2, curator.supposed_size
     groups = len(curator.planned.values)
-    sums = curator.planned.typical([size / groups] * groups, weights.mid / weights.high, sd / column.half)
+    sums = curator.planned.expected_release([size / groups] * groups, weights.mid / weights.high, sd / column.half)
     found = infer(sums, weighted_parameter(groups, (column.low, column.high)))
     tail = alpha / 2 if alternative == "two-sided" else alpha
     reach = float(ndtri(1 - tail) + ndtri(planning.FOUND)) * float(found.standard_error)
@@ -335,8 +335,8 @@ def _plan_weighted(
 
 def _describe_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
     """Return the expected noise of a test, with advice where it exceeds the sampling error."""
-    releases = sums.simulated(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _N_TABLES)
-    noise, _ = planning.expected(releases, mean_parameter(len(sizes)))
+    releases = sums.simulate(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _N_TABLES)
+    noise, _ = planning.expected_errors(releases, mean_parameter(len(sizes)))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
     noted: dict[str, Any] = {f"expected standard error from noise{given}": noise}
     if times > _ADVICE_NOISE_RATIO:
@@ -367,7 +367,7 @@ def draw_values(
     """Draw normal values whose group means, or mean and popmean, differ by `effect` standard deviations."""
     if by is not None:
         return groups_in_steps(rng, n, column, by, groups, effect, spread, first) | equal_weights(n, weights)
-    sd = spread_of(column, sigma if spread is None else spread)
+    sd = assumed_sd(column, sigma if spread is None else spread)
     return {column.name: popmean + sd * (effect + rng.normal(size=n))} | equal_weights(n, weights)
 
 

@@ -25,7 +25,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy._privacy.conversions import gaussian_unit_scale
-from dfprivacy.inference.counts import NoisyCounts, difference, odds_ratio, ratio, share, share_of
+from dfprivacy.inference.counts import NoisyCounts, arcsine_share, difference, odds_ratio, ratio, share_of_angle
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing import seeded_noise
@@ -228,7 +228,7 @@ def inference_shares(runs: int = 1000) -> Rows:
     """Intervals of a share, a difference, a risk ratio and an odds ratio; of 256 draws of the exact counts."""
     rng, found = np.random.default_rng(31), defaultdict[tuple[bool, float], list[list[float]]](list)
     parameters = (
-        lambda each: share(each[0]),
+        lambda each: arcsine_share(each[0]),
         *(lambda each, of=of: of(*each) for of in (difference, ratio, odds_ratio)),
     )
     sizes, shares = (
@@ -241,7 +241,7 @@ def inference_shares(runs: int = 1000) -> Rows:
         exact = hits[..., None] if public else np.stack([hits, n - hits], axis=-1)
         laws, form = [NoiseLaw(b)] * exact.shape[-1], (n, "hits") if public else (None, "counts")
         sums, rates = NoisyCounts(exact + rng.laplace(0, b, exact.shape), laws, *form), []
-        truths, backs = (p, p - q, p / q, p / (1 - p) * (1 - q) / q), (share_of, np.positive, np.exp, np.exp)
+        truths, backs = (p, p - q, p / q, p / (1 - p) * (1 - q) / q), (share_of_angle, np.positive, np.exp, np.exp)
         for parameter, back, truth in zip(parameters, backs, truths, strict=True):
             low, high = map(back, infer(sums, parameter, 256).interval())
             rates.append(((low <= truth) & (truth <= high)).mean())
@@ -360,7 +360,7 @@ def inference_hazards(runs: int = 1000) -> Rows:
                 found = life.inferred
                 low, high = found.interval(0.95)
                 covered.append(low <= np.log(design[0]) <= high)
-                said.append(not (np.isfinite(high - low) and life.sure))
+                said.append(not (np.isfinite(high - low) and life.has_clear_sizes))
                 errors = float(found.standard_error), float(found.sampling_standard_error)
                 parts_of_noise.append(noise_share(*errors) or 0.0)
                 if design[0] == 1:

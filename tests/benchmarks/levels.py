@@ -26,7 +26,7 @@ from dfprivacy.inference.counts import NoisyCounts
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import mean, omnibus
 from dfprivacy.inference.moments import Form, NoisyMoments
-from dfprivacy.inference.notes import skewness, unreliable, worst_pvalue
+from dfprivacy.inference.notes import is_unreliable, skewness, worst_pvalue
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import MARGIN_SHARE, ROWS_TO_CALIBRATE, TAU
@@ -160,7 +160,7 @@ def tested(sums: NoisyMoments, null: float, design: Design, side: str) -> Seen:
     known = infer(sums, mean_parameter(sums.values.shape[1]))
     p = known.pvalue(null, side)
     worst_p = worst_pvalue(p, skewness(known, sums), side)
-    noted = [sums.doubtful | unreliable(p, worst_p, level) for level in LEVELS]
+    noted = [sums.doubtful | is_unreliable(p, worst_p, level) for level in LEVELS]
     hits = [int(((p <= level) & ~of).sum()) for level, of in zip(LEVELS, noted, strict=True)]
     return Seen(design, len(p), hits, float((p <= LEVELS[0]).mean()), float(noted[0].mean()))
 
@@ -209,9 +209,9 @@ def levels_anova(runs: int = 200) -> Rows:
             sums = noisy_sums(rng, exact, design.epsilon, way, np.diff([0, *cuts, sum(design.sizes)]).astype(float))
             p, each = omnibus(sums).pvalue, infer(sums, mean)
             small = (sums.estimate.n < fewest).any(axis=(-2, -1))
-            silent = sums.doubtful | each.hidden.any(axis=-1) | small
+            silent = sums.doubtful | each.unclear_variance.any(axis=-1) | small
             worst_p = worst_pvalue(p, skewness(each, sums).max(axis=-1))
-            noted = [silent | unreliable(p, worst_p, level) for level in LEVELS[:2]]
+            noted = [silent | is_unreliable(p, worst_p, level) for level in LEVELS[:2]]
             hits = [int(((p <= level) & ~of).sum()) for level, of in zip(LEVELS, noted, strict=False)]
             found[way].append(judge(f"anova, {way}", Seen(design, runs, hits, noted=float(noted[0].mean()))))
     for way, every in sorted(found.items()):

@@ -596,7 +596,7 @@ def angles_of(
     arc = Arc.within(Fraction(epsilon), places=PLACES, reach=best_half_width(epsilon))
     maps, whose = _angle_maps(columns, units, harmonics, length, turns, rng if fills else None)
     places = np.choose(whose, [each.rows(rows) for each in maps])
-    moved = arc.moved(places, rng.integers(0, arc.weight, len(turns)))
+    moved = arc.sample(places, rng.integers(0, arc.weight, len(turns)))
     known = {"places": PLACES, "reach": arc.reach, "inside": arc.inside, "outside": arc.outside, "keys": None}
     known |= {"columns": tuple(column.name for column in columns), "rows": len(turns), "turns": turns}
     return partial(DistanceMessage, **known, directions=units, angles=moved, length=length)

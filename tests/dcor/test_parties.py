@@ -124,7 +124,7 @@ def test_the_estimate_from_a_message_is_unbiased(harmonic):
     message = noiseless(x, **known)
 
     def estimate(places):
-        return replace(message, angles=arc.moved(places, rng.integers(arc.weight, size=n))).covariances(y, 1, rng)[
+        return replace(message, angles=arc.sample(places, rng.integers(arc.weight, size=n))).covariances(y, 1, rng)[
             0
         ]
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from dfprivacy.errors import ArgumentError
-from dfprivacy.wording import between, number, with_error
+from dfprivacy.wording import interval_text, number, with_error
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_profile_shows_rows_and_gaps_with_their_intervals(plt, protect):
 def test_numbers_are_written_as_far_as_they_mean_something():
     """Two digits of the error are the last of the number; NaN, infinity and texts are themselves."""
     assert with_error(1234.5678, 2.3456) == "1,234.6 ± 2.3"
-    assert between(0.0, 0.0) == "0 to 0"
+    assert interval_text(0.0, 0.0) == "0 to 0"
     assert [number(each) for each in (math.nan, math.inf, "f", 1e20)] == ["nan", "inf", "f", "1e+20"]
     assert number(math.nan, 1.0) == "nan"
     assert number(12300.0, 0.0) == "12,300"

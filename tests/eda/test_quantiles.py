@@ -11,7 +11,7 @@ import pytest
 
 from dfprivacy import Column, features
 from dfprivacy.errors import ArgumentError
-from dfprivacy.inference.counts import project
+from dfprivacy.inference.counts import project_counts
 from dfprivacy.testing import seeded_noise
 from dfprivacy_eda.quantiles import RankOfLeaf
 from dfprivacy_eda.tree import Layout, Tree, choose_layout, least_squares, quantiles
@@ -95,13 +95,13 @@ def test_the_nearest_counts_that_are_not_negative():
     """Projections onto a simplex, of which no other point is nearer; a total below 0 is 0."""
     rng = np.random.default_rng(1)
     counts, totals = rng.normal(size=(50, 6)) * 5, rng.uniform(0, 10, 50)
-    found = project(counts, totals)
+    found = project_counts(counts, totals)
     others = rng.dirichlet(np.full(6, 0.4), (300, 50)) * totals[:, None]
 
-    assert (7 / 3, 0, 13 / 3, 4 / 3) == pytest.approx(project([3, -1, 5, 2], 8))
-    assert [4, 0, 0, 0] == project([10, -4, -3, 1], 4).tolist()
-    assert [0, 0, 0] == project([-1, -2, -3], 0).tolist()
-    assert [0, 0] == project([5, 5], -1).tolist()
+    assert (7 / 3, 0, 13 / 3, 4 / 3) == pytest.approx(project_counts([3, -1, 5, 2], 8))
+    assert [4, 0, 0, 0] == project_counts([10, -4, -3, 1], 4).tolist()
+    assert [0, 0, 0] == project_counts([-1, -2, -3], 0).tolist()
+    assert [0, 0] == project_counts([5, 5], -1).tolist()
     assert np.abs(found.sum(axis=1) - totals).max() < 1e-12
     assert (((found - counts) ** 2).sum(axis=1) <= ((others - counts) ** 2).sum(axis=2).min(axis=0) + 1e-12).all()
 

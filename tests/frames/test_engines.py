@@ -66,7 +66,7 @@ class Rented(Cluster):
         self.read.append((list(columns), list(keep)))
         return (table.select(columns) for table in self.tables)
 
-    def together(self, column):
+    def split_by_person(self, column):
         other = Rented([pa.concat_tables(self.tables)], self.worker, self.before, self.settled)
         other.sent, other.read = self.sent, self.read
         return [other]

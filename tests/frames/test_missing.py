@@ -18,7 +18,7 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table, union_of_tables
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
-from dfprivacy._table.batch import Batch, batches, gather_selected_rows, read_as_declared, reads_of
+from dfprivacy._table.batch import Batch, batches, declared_read, gather_selected_rows, reads_of
 from dfprivacy._table.conditions import Is, Satisfies
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import SchemaError
@@ -47,7 +47,7 @@ BOTH = Column("x", bounds=(0.0, 1.0), categories=(False, True), fill=0.5)
 def test_what_is_missing(column, there, missing):
     """What stands for no number, or is none of the categories; nothing else."""
     frame = pd.DataFrame({"x": pd.Series([*there, *missing], dtype=object)})
-    [(batch, _)] = batches(adapt(frame), [read_as_declared(column)], ())
+    [(batch, _)] = batches(adapt(frame), [declared_read(column)], ())
 
     assert batch.missing(column).tolist() == [False] * len(there) + [True] * len(missing)
 
@@ -62,7 +62,7 @@ def test_the_same_is_missing_on_every_engine(constructor, column, data, size, mo
     monkeypatch.setattr(rows, "BATCH_ROWS", size)
     frame, wanted = constructor({"x": data}), [False, True, False, False, True, False]
     wanted = wanted if isinstance(data[1], str) else [each is None for each in data]
-    found = [batch.missing(column) for batch, _ in batches(adapt(frame), [read_as_declared(column)], ())]
+    found = [batch.missing(column) for batch, _ in batches(adapt(frame), [declared_read(column)], ())]
     masks = [
         np.concatenate([mask for _, mask in batches(adapt(frame), (), (Is(column, of),))])
         for of in (dp.missing, dp.present)

@@ -28,7 +28,7 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
-from dfprivacy._privacy.draws import draw_number_reaching
+from dfprivacy._privacy.draws import draw_count_above
 from dfprivacy._privacy.losses import Laplace
 from dfprivacy._privacy.samplers import OpenDPSampler
 from dfprivacy._table.declare import read_schema
@@ -183,17 +183,15 @@ def test_their_number_is_drawn_by_inversion_to_any_digit(trials, scale, threshol
             bound = at_most(n, trials, p)
             least = at_most(n - 1, trials, p) if n else mpmath.mpf(0)
             if gap < min(bound - least, 1 - bound) / 2:
-                assert n == draw_number_reaching(trials, scale, threshold, Digits(bound - gap))
+                assert n == draw_count_above(trials, scale, threshold, Digits(bound - gap))
                 wanted = next(more for more in range(n + 1, trials + 1) if bound + gap < at_most(more, trials, p))
-                assert wanted == draw_number_reaching(trials, scale, threshold, Digits(bound + gap))
+                assert wanted == draw_count_above(trials, scale, threshold, Digits(bound + gap))
                 easy, hard = Digits(bound / 2), Digits(bound - mpmath.mpf("1e-60"))
                 for digits in (easy, hard) if n == 0 and trials == 10**5 else ():
-                    draw_number_reaching(trials, scale, threshold, digits)
+                    draw_count_above(trials, scale, threshold, digits)
                 assert n or trials != 10**5 or (WORDS, 2 * WORDS) == (easy.words, hard.words)  # as many as it needs
-        assert 0 == draw_number_reaching(
-            0, scale, threshold, None
-        )  # of none there are none, and of one at most one
-        assert 1 == draw_number_reaching(1, scale, threshold, lambda below: below - 1)
+        assert 0 == draw_count_above(0, scale, threshold, None)  # of none there are none, and of one at most one
+        assert 1 == draw_count_above(1, scale, threshold, lambda below: below - 1)
 
 
 # ---- the law of all that is shown ------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def test_each_place_has_its_weight_exactly(places, reach):
     arc = Arc(places, reach, inside=7, outside=3)
     labels = np.full(arc.weight, 1, dtype=np.int64)
 
-    counts = np.bincount(arc.moved(labels, np.arange(arc.weight)), minlength=places)
+    counts = np.bincount(arc.sample(labels, np.arange(arc.weight)), minlength=places)
 
     near = {(1 + step) % places for step in range(-reach, reach + 1)}
     assert [7 if place in near else 3 for place in range(places)] == counts.tolist()

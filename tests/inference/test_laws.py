@@ -8,7 +8,15 @@ import scipy.stats
 from statsmodels.stats.multitest import multipletests
 
 import dfprivacy as dp
-from dfprivacy.inference.counts import EVEN, NoisyCounts, difference, odds_ratio, ratio, share, share_of
+from dfprivacy.inference.counts import (
+    EVEN,
+    NoisyCounts,
+    arcsine_share,
+    difference,
+    odds_ratio,
+    ratio,
+    share_of_angle,
+)
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import holm, omnibus
 from dfprivacy.inference.moments import NoisyMoments
@@ -56,7 +64,7 @@ def of_two(parameter):
 
 def first(exact):
     """The share of the first group."""
-    return share(exact[0])
+    return arcsine_share(exact[0])
 
 
 @pytest.mark.statistical
@@ -71,7 +79,7 @@ def test_intervals_of_shares_cover(form, sizes, p, q):
 
     for parameter, truth in zip((first, *map(of_two, (difference, ratio, odds_ratio))), truths, strict=True):
         low, high = infer(sums, parameter, 256).interval()
-        low, high = (share_of(low), share_of(high)) if truth == p else (low, high)
+        low, high = (share_of_angle(low), share_of_angle(high)) if truth == p else (low, high)
         assert scipy.stats.binom.ppf(1e-6, 600, 0.945) <= ((low <= truth) & (truth <= high)).sum()
 
 
@@ -95,7 +103,7 @@ def test_void_counts_say_nothing():
     """Where the noise is larger than the counts, the interval is nearly all there is, and ratios are finite."""
     sums = NoisyCounts(np.array([[0.3, -2.0], [-4.0, 3.0]]), [NoiseLaw(20.0)] * 2)
 
-    low, high = (share_of(end) for end in infer(sums, share).interval())
+    low, high = (share_of_angle(end) for end in infer(sums, arcsine_share).interval())
     ends = infer(sums, of_two(odds_ratio)).interval()
 
     assert (low < 0.02).all()

@@ -60,7 +60,7 @@ def keep(account, question=None, **more):
 def added(account):
     """What the entries add up to."""
     losses = [entry.loss for entry in account.entries()]
-    return functools.reduce(account.accountant.after, losses, account.accountant.nothing)
+    return functools.reduce(account.accountant.after, losses, account.accountant.no_charges)
 
 
 def sqlite(path, *statements):

@@ -78,7 +78,7 @@ def test_an_account_is_what_was_opened(account, ledger):
     assert (account.accounting, account.neighbors) == ("basic", "replace_one")
     assert timedelta(0) <= datetime.now(UTC) - account.opened < timedelta(minutes=1)
     assert timedelta(0) == account.opened.utcoffset()
-    assert account.accountant.nothing == account.spent()
+    assert account.accountant.no_charges == account.spent()
     assert ledger is account.ledger
     pay(account, "0.7")
     assert account == ledger.open_account("survey", **TERMS)
@@ -125,7 +125,7 @@ def test_a_budget_holds_to_the_last_digit(account):
     pay(account, "0.1")
     with pytest.raises(BudgetExceeded):
         pay(account, "0.000000000000000001")
-    assert account.accountant.after(account.accountant.nothing, Pure(Fraction(1))) == account.spent()
+    assert account.accountant.after(account.accountant.no_charges, Pure(Fraction(1))) == account.spent()
     assert len(account.entries()) == 7
 
 
@@ -147,7 +147,7 @@ def test_accounts_do_not_share(account, ledger):
     pay(account, 1)
     keep(account, "{}")
 
-    assert other.accountant.nothing == other.spent()
+    assert other.accountant.no_charges == other.spent()
     assert (other.entries(), other.answers(), other.answer("{}")) == ([], [], None)
     assert {"survey", "other"} == {each.name for each in ledger.accounts()}
 
@@ -189,12 +189,12 @@ def test_threads_share_a_budget(account):
 def test_processes_race_for_the_last_of_a_budget(forked, shared_place):
     """Four processes make one ledger and one account at one moment, and spend exactly its budget together."""
     race = SCRIPT + "print(spend(opened(), Fraction(1, 100)))"
-    admitted = forked.together(race, *([str(shared_place)] for _ in range(4)))
+    admitted = forked.run_together(race, *([str(shared_place)] for _ in range(4)))
 
     account = open_ledger(shared_place).account("survey")
     assert len(admitted) == 4
     assert 100 == sum(map(int, admitted)) == len(account.entries())
-    assert account.accountant.after(account.accountant.nothing, Pure(Fraction(1))) == account.spent()
+    assert account.accountant.after(account.accountant.no_charges, Pure(Fraction(1))) == account.spent()
 
 
 FORK = """
@@ -298,14 +298,14 @@ def test_a_charge_that_fails_on_the_server_is_none(where, does, trigger, said):
         pay(account, "0.5")
 
     assert account.entries() == []
-    assert account.accountant.nothing == account.spent()
+    assert account.accountant.no_charges == account.spent()
 
 
 def test_an_older_dump_under_an_open_account_is_refused(where):
     """If an administrator puts back what the server had before, an account that is open is not charged again."""
     account = opened(where)
     pay(account, "0.5")
-    nothing = json.dumps(account.accountant.nothing.to_list())
+    nothing = json.dumps(account.accountant.no_charges.to_list())
     on_server(where, "DELETE FROM charges", f"UPDATE accounts SET spent = '{nothing}'")  # noqa: S608 - our own
 
     with pytest.raises(LedgerError, match=r"replaced by an older.*newer backup of the server"):
@@ -398,7 +398,7 @@ def test_questions_of_two_accounts_in_both_orders(forked, where, isolation):
     accounts = a_pair(where)
     seconds = os.environ.get("DFPRIVACY_TEST_STRESS", "2")
 
-    asked = forked.together(SCRIPT + PAIR, *([where, order, seconds] for order in ["ab", "ba", "ab", "ba"]))
+    asked = forked.run_together(SCRIPT + PAIR, *([where, order, seconds] for order in ["ab", "ba", "ab", "ba"]))
 
     assert len(asked) == 4
     assert all(int(count) > 0 for count in asked)

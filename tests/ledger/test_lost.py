@@ -400,7 +400,7 @@ def test_spent_is_held_against_the_charges(path, delta, capsys):
         [str(int(int(count) * (1 - Fraction(1, 10**12))) if int(count) > 10**15 else count) for count in spent],
     )
     opened(path, delta=delta)
-    less_spent(path, account.accountant.nothing.to_list())
+    less_spent(path, account.accountant.no_charges.to_list())
     assert main(["ledger", "--ledger", str(path)]) == 1
     assert "problem: The ledger" in capsys.readouterr().out
 

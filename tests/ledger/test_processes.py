@@ -119,7 +119,7 @@ def test_a_crash_leaves_the_charge_or_nothing(python, path):
     account = opened(path)
 
     python(WITHIN_THE_CHARGE, path, status=-9)
-    assert account.accountant.nothing == account.spent()
+    assert account.accountant.no_charges == account.spent()
     python(AFTER, path, status=-9)
     assert [Fraction(3, 4)] == [entry.epsilon for entry in account.entries()]
     assert account.answers() == []

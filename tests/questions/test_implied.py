@@ -127,9 +127,9 @@ def test_a_mean_of_a_group_of_a_test_is_that_of_the_test():
     assert [each.privacy.epsilon for each in (*means, of_all)] == [0, 0, 0]
     assert view.budget.spent == 4
     np.testing.assert_allclose([each.value for each in means], test.means)
-    np.testing.assert_allclose([each._redrawn()["value"] for each in means], test._redrawn()["means"])
+    np.testing.assert_allclose([each._replicates()["value"] for each in means], test._replicates()["means"])
     np.testing.assert_allclose(of_all.value, alone.estimate)
-    np.testing.assert_allclose(of_all._redrawn()["value"], alone._redrawn()["estimate"])
+    np.testing.assert_allclose(of_all._replicates()["value"], alone._replicates()["estimate"])
     assert view.where(g="a").mean("y", epsilon=0.5).privacy.epsilon == 0.5
     assert view.mean("x", epsilon=0.5).privacy.epsilon == 0.5
 
@@ -183,8 +183,8 @@ def test_counts_tell_how_many_rows_have_a_value(first, told, relation):
         free = found.privacy.epsilon == 0 and len(found.privacy.noise) > 0
         assert free == (name in told), name
         if free and name in {"g", "h and g"}:
-            drawn = counted._redrawn()["raw"]
-            np.testing.assert_allclose(found._redrawn()["value"], drawn.reshape(-1, drawn.shape[-1]).sum(axis=0))
+            drawn = counted._replicates()["raw"]
+            np.testing.assert_allclose(found._replicates()["value"], drawn.reshape(-1, drawn.shape[-1]).sum(axis=0))
             noise = counted._law.drawn(np.random.default_rng(1), (100_000, counted.raw.size)).sum(axis=1)
             ends = counted.raw.sum() + np.quantile(noise, [0.025, 0.975])
             np.testing.assert_allclose([found.low, found.high], ends, atol=1)

@@ -251,7 +251,9 @@ def test_processes_that_charge_crosswise_stay_in_step(forked, ledger):
     """Processes that charge the same two accounts in either order neither wait for each other nor overspend."""
     one, two = protect("one", epsilon=1), protect("two", epsilon=1)
 
-    forked.together(RACE, *([str(ledger), *names] for names in (["one", "two"], ["two", "one"], ["one", "two"])))
+    forked.run_together(
+        RACE, *([str(ledger), *names] for names in (["one", "two"], ["two", "one"], ["one", "two"]))
+    )
 
     assert [1, 1] == spent(one, two)
     assert [50, 50] == [len(view._target.account.entries()) for view in (one, two)]

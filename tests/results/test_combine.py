@@ -17,7 +17,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy._call.combine import _divide_draws, _percentiles, draw_values
-from dfprivacy.inference.draws import redrawn
+from dfprivacy.inference.draws import noise_draws
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import Release
 from dfprivacy.testing import seeded_noise
@@ -173,10 +173,10 @@ def test_redrawn_noise_has_the_law(kind):
     """Each measurement has draws of its own, always the same, of its kind and scales, independent where it is."""
     law = NoiseLaw(40.0, kind=kind, dimension=3)
     scales = np.array([40.0, 40.0, 80.0])
-    noise = redrawn(law, scales, "some measurement", draws=4096)
+    noise = noise_draws(law, scales, "some measurement", draws=4096)
 
-    assert (noise == redrawn(law, scales, "some measurement", draws=4096)).all()
-    assert (noise != redrawn(law, scales, "another", draws=4096)).mean() > 0.99
+    assert (noise == noise_draws(law, scales, "some measurement", draws=4096)).all()
+    assert (noise != noise_draws(law, scales, "another", draws=4096)).mean() > 0.99
     assert noise.std(axis=1) / law.standard_deviation == pytest.approx([1, 1, 2], rel=0.1)
     assert abs(np.corrcoef(noise)[0, 1]) < 0.1
     exact = {"cube": stats.gamma(3), "Laplace": stats.laplace(), "Gaussian": stats.norm()}[kind]
@@ -304,7 +304,7 @@ def test_population(view, two):
 
     groups = view.group_by("g").ttest("x", epsilon=50)
     parts = DATA.groupby("g").x
-    error, own = math.sqrt(sum(parts.var() / parts.size())), sum(each._sampling for each in two)
+    error, own = math.sqrt(sum(parts.var() / parts.size())), sum(each._sampling_error for each in two)
     found = over(lambda a, b: a.estimate - b.estimate, groups["a"], groups["b"])
     same = over(lambda x, y: x.estimate - y.estimate, *two)
     nested = over(lambda d: d.estimate / 2, two[0] - two[1])

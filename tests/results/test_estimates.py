@@ -127,13 +127,13 @@ def test_an_estimate_is_shown_everywhere():
 def test_what_is_expected_of_a_mean():
     """The noise of a mean is that of the sum over the rows, up to 5%; an effect is found, or none is."""
     sums = NoisyMoments(np.zeros((1, 2)), [NoiseLaw(4.0), NoiseLaw(8.0)], np.array([1000.0]), bounds=(0.0, 10.0))
-    releases = sums.simulated([1000], [5.0], [1.0], planning.FEW)
+    releases = sums.simulate([1000], [5.0], [1.0], planning.FEW)
 
-    noise, both = planning.expected(releases, lambda moments: mean(moments[0]))
+    noise, both = planning.expected_errors(releases, lambda moments: mean(moments[0]))
 
     assert noise == pytest.approx(5 * 4 * 2**0.5 / 1000, rel=0.05)
     assert both == pytest.approx((noise**2 + 1 / 1000) ** 0.5, rel=0.05)
-    assert planning.smallest("effect", lambda effect: effect, 1.0, given=", once") == {
+    assert planning.smallest_effect("effect", lambda effect: effect, 1.0, given=", once") == {
         "smallest effect found with probability 0.8, once": "0.800"
     }
-    assert [*planning.smallest("effect", lambda _: 0.0, 1.0).values()] == [planning.NONE]
+    assert [*planning.smallest_effect("effect", lambda _: 0.0, 1.0).values()] == [planning.NONE]

@@ -15,7 +15,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy.cli import main
 from dfprivacy.testing import seeded_noise
-from dfprivacy.wording import covered
+from dfprivacy.wording import covered_phrase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,7 +206,7 @@ def test_intervals_say_what_they_cover(method, answers):
         assert not rows or answer.covers is not None
         assert all(row["covers"] in {answer.covers, str(answer.covers).removeprefix("limited ")} for row in rows)
     if answer.covers is not None:
-        said = covered(answer.covers, getattr(answer, "bounds", None))
+        said = covered_phrase(answer.covers, getattr(answer, "bounds", None))
         assert all(said in look for look in looks)
         assert ("limited to" in said) == answer.covers.startswith("limited")
     first = next(iter(answer.records()[0].values()))
@@ -218,7 +218,7 @@ def test_intervals_say_what_they_cover(method, answers):
 def test_groups_say_it_once(method, grouped):
     """What all groups' intervals cover is said below them, once."""
     answer = grouped[method]
-    said = covered(ASKED[method][1], getattr(answer.releases[0], "bounds", None))
+    said = covered_phrase(ASKED[method][1], getattr(answer.releases[0], "bounds", None))
 
     for look in (repr(answer), html.unescape(answer._repr_html_())):
         assert said in look

@@ -12,7 +12,7 @@ from scipy import stats
 from dfprivacy import ArgumentError
 from dfprivacy.inference.engine import Inference, infer
 from dfprivacy.inference.moments import NoisyMoments
-from dfprivacy.inference.notes import notes, skewness, unreliable, worst_pvalue
+from dfprivacy.inference.notes import is_unreliable, notes, skewness, worst_pvalue
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_ttest import minimum_detectable_effect, power, sample_size
 from dfprivacy_ttest.exact import normal_laplace_cdf, normal_two_laplace_cdf
@@ -220,7 +220,7 @@ def test_a_shape_that_cannot_decide_is_not_mentioned():
     worst = worst_pvalue(p, skewness(found, sums))
 
     assert (p, worst) == pytest.approx((0.0238, 0.0509), abs=1e-3)
-    assert [unreliable(p, worst, level) for level in (0.01, 0.03, 0.04, 0.05)] == [False, True, True, False]
+    assert [is_unreliable(p, worst, level) for level in (0.01, 0.03, 0.04, 0.05)] == [False, True, True, False]
     assert notes(found, sums, p, 0.04, normal=True) == ()
     assert worst_pvalue(other, skewness(apart, both)) == pytest.approx(other, rel=0.05)
 

@@ -120,7 +120,7 @@ class Frame(Rows, ABC):
     def ready(self) -> None:
         """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
 
-    def together(self, name: str) -> Sequence[Frame]:  # noqa: ARG002
+    def split_by_person(self, name: str) -> Sequence[Frame]:  # noqa: ARG002
         """Divide the rows into parts so that all rows of a person, as named in a column, are in one part."""
         return [self]
 

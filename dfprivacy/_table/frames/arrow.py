@@ -214,7 +214,7 @@ class DuckEngine(Engine):
         ((rows,),) = self._relation.aggregate("count(*)").fetchall()
         return int(rows)
 
-    def together(self, column: str) -> Sequence[Engine]:
+    def split_by_person(self, column: str) -> Sequence[Engine]:
         """Divide the rows by a hash of the person."""
         parts = -(-self.rows() // TOGETHER)
         if parts <= 1:
@@ -268,9 +268,9 @@ class DuckTableEngine(DuckEngine):
         """Count the rows."""
         return self._of_this_pass().rows()
 
-    def together(self, column: str) -> Sequence[Engine]:
+    def split_by_person(self, column: str) -> Sequence[Engine]:
         """Divide the rows by a hash of the person."""
-        return self._of_this_pass().together(column)
+        return self._of_this_pass().split_by_person(column)
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
         """Read some columns, a batch at a time."""

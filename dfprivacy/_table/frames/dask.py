@@ -47,7 +47,7 @@ class DaskEngine(Cluster):
         (rows,) = _compute_tasks([self._frame.index.size])
         return int(rows)
 
-    def together(self, column: str) -> list[DaskEngine]:
+    def split_by_person(self, column: str) -> list[DaskEngine]:
         """Divide the rows by person, keeping order and types, which Dask's shuffle would change."""
         return [DaskEngine(self._frame, column)]
 

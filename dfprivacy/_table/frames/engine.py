@@ -98,9 +98,9 @@ class EngineFrame(Frame):
         ]
         return {name: [value for part in parts for value in part[name]] for name in names}
 
-    def together(self, name: str) -> Sequence[EngineFrame]:
+    def split_by_person(self, name: str) -> Sequence[EngineFrame]:
         """Divide the rows into parts so that all rows of a person, as named in a column, are in one part."""
-        return [type(self)(each, self.keep) for each in self.engine.together(name)]
+        return [type(self)(each, self.keep) for each in self.engine.split_by_person(name)]
 
     def with_conditions(self, keep: Iterable[Keep]) -> EngineFrame:
         """Return the frame with conditions that let the engine read fewer rows, as far as they fit the types."""

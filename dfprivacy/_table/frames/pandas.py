@@ -66,7 +66,9 @@ def column(frame: pd.DataFrame, name: str) -> Column:
 
 def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
     """Cut some columns into parts of at most `size` rows."""
-    whole = {name: _uncut(series, size) for name, series in _columns_by_position(frame, wanted).items()}
+    whole = {
+        name: _convert_without_copy(series, size) for name, series in _columns_by_position(frame, wanted).items()
+    }
     for start in range(0, len(frame), size):
         part = slice(start, min(start + size, len(frame)))
         yield part.stop - start, {name: _part(column, part) for name, column in whole.items()}
@@ -117,7 +119,7 @@ def _columns_by_position(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str
     return {name: frame.iloc[:, places[name]] for name in wanted}
 
 
-def _uncut(column: pd.Series[Any], size: int) -> Any:
+def _convert_without_copy(column: pd.Series[Any], size: int) -> Any:
     """Convert a whole column if nothing is copied (numbers, codes of few categories); else return it unchanged."""
     dtype: Any = column.dtype
     few = isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) <= size

@@ -125,7 +125,7 @@ class LazyEngine(PolarsEngine):
         """Count the rows."""
         return int(self._query.select(pl.len()).collect(engine="streaming").item())
 
-    def together(self, column: str) -> Sequence[Engine]:
+    def split_by_person(self, column: str) -> Sequence[Engine]:
         """Divide the rows by a hash of the person, if Polars can hash the column's type."""
         kind = self._schema[column]
         parts = -(-self.rows() // TOGETHER) if kind.is_integer() or kind in (pl.String, pl.Binary) else 1

@@ -56,7 +56,7 @@ class SparkEngine(Cluster):
         """Count the rows."""
         return int(self._frame.count())
 
-    def together(self, column: str) -> list[SparkEngine]:
+    def split_by_person(self, column: str) -> list[SparkEngine]:
         """Divide the rows by person, each part in the order of the rows."""
         return [SparkEngine(self._frame, column, self._places)]
 
