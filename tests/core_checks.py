@@ -39,7 +39,7 @@ from dfprivacy_audit.harness import (
     in_time,
     ledger_accounts,
     recorded_measurements,
-    with_first,
+    with_first_row,
 )
 
 if TYPE_CHECKING:
@@ -185,13 +185,13 @@ def samples_stand_alone(audit: Audit) -> str:
             return "refused"
         corners = few_rows(replace(stage.case, public=()), rows)[:_CORNERS]  # no column of a sample is public
         if not base.charges:
-            if any(stage.trace(with_first(rows, row)).outcome != base.outcome for row in corners):
+            if any(stage.trace(with_first_row(rows, row)).outcome != base.outcome for row in corners):
                 raise Failed("something private of a sample comes for nothing")
             return "answered"
         share = _check_drawn(stage, rows, base, drawn)
         if base.opaque:
             return "answered"
-        traces = [stage.measure(with_first(rows, row), base) for row in corners]
+        traces = [stage.measure(with_first_row(rows, row), base) for row in corners]
         outside = [stage.measure([*rows[:-1], row], base) for row in corners[-2:]]
         if stage.case.neighbors == "add_remove":
             pairs = [(stage.measure(rows[1:], base), each) for each in traces]

@@ -114,7 +114,7 @@ class _Simulation:
         tables = 0
         start = time.process_time()
         for run in range(_LOOKS[-1]):
-            if time.process_time() - start > _SECONDS or (run in _LOOKS and _is_sound(small, covered)):
+            if time.process_time() - start > _SECONDS or (run in _LOOKS and _rates_are_sound(small, covered)):
                 break
             table, tables = self.table(run, _ROWS), run + 1
             if (release := _seeded_answer(moderate, table, run)) is None:
@@ -133,7 +133,7 @@ class _Simulation:
                 truth = ((population or {}) if _is_population(each) else own).get(name)
                 if truth is not None and np.isfinite([*truth[:2]]).all() and not np.isnan([*each[:2]]).any():
                     covered[name, each.confidence].append(_contains_truth(each, truth))
-        return _verdict(small, covered, tables)
+        return _check_rates(small, covered, tables)
 
 
 def _is_population(interval: _Interval) -> bool:
@@ -141,7 +141,7 @@ def _is_population(interval: _Interval) -> bool:
     return (interval.covers or "").endswith("population")
 
 
-def _errors(
+def _error_counts(
     small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]
 ) -> Iterator[tuple[int, int, float, str]]:
     """Yield errors, tables, nominal rate and a description, for the p-value and for each interval."""
@@ -154,9 +154,9 @@ def _errors(
         yield len(holds) - sum(holds), len(holds), 1 - confidence, f"{name} holds the truth in {of}"
 
 
-def _is_sound(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]) -> bool:
+def _rates_are_sound(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]) -> bool:
     """Return whether no error rate can be far above its nominal value; raise `Failed` if one is above it."""
-    rates = list(_errors(small, covered))
+    rates = list(_error_counts(small, covered))
     for errors, tables, rate, said in rates:
         if stats.binom.sf(errors - 1, tables, rate) < _ERROR / len(_LOOKS) / (1 + len(covered)):
             raise Failed(said)
@@ -166,12 +166,12 @@ def _is_sound(small: list[tuple[bool, float]], covered: dict[tuple[str, float], 
     )
 
 
-def _verdict(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]], tables: int) -> str:
+def _check_rates(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]], tables: int) -> str:
     """Compare the error rates with their nominal values, by one-sided binomial tests."""
     counts = [len(small), *map(len, covered.values())]
     if max(counts) < _MIN_TABLES:
         raise Skipped(f"{max(counts)} answers that say something, of {tables} made-up tables, are too few")
-    _is_sound(small, covered)
+    _rates_are_sound(small, covered)
     words = [f"p at most {small[0][1]:g} in {np.mean([yes for yes, _ in small]):.3f}"] if small else []
     least = min(covered.values(), key=np.mean, default=None)
     words += [f"intervals hold the truth, the least in {np.mean(least):.3f}"] if least else []

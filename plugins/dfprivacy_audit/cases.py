@@ -89,7 +89,7 @@ class Case:
     tightness: float = 0.9
 
     def __str__(self) -> str:
-        words = [f"{name}={_short_text(value)}" for name, value in self.arguments.items()]
+        words = [f"{name}={_shortened_repr(value)}" for name, value in self.arguments.items()]
         words += [self.neighbors] if self.neighbors != "replace_one" else []
         words += [f"where {name}={value!r}" for name, value in self.where.items()]
         words += [f"by {', '.join(self.grouped)}"] if self.grouped else []
@@ -119,7 +119,7 @@ class Case:
         return (*self.public, *([self.other] if self.other else []))
 
 
-def _short_text(value: object) -> str:
+def _shortened_repr(value: object) -> str:
     return type(value).__name__ if isinstance(value, Release) else repr(value)
 
 
@@ -146,10 +146,10 @@ def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:
         if each.manager is not None and mechanism.name in each.mechanisms:
             several = each.manager.hook.dfprivacy_conformance_cases(mechanism=mechanism, case=Case)
             given += [case for some in several for case in some or ()]
-    return tuple(given) or _default(mechanism)
+    return tuple(given) or _default_cases(mechanism)
 
 
-def _default(mechanism: Mechanism) -> tuple[Case, ...]:
+def _default_cases(mechanism: Mechanism) -> tuple[Case, ...]:
     """Return default cases for the kinds of columns that a mechanism takes."""
     parameters = mechanism.signature.parameters
     unknown = [
@@ -239,7 +239,7 @@ def further_tables(case: Case) -> dict[str, list[Row]]:
     def anywhere(low: float, high: float) -> float:
         return float(rng.uniform(low, high))
 
-    def apart(rows: Sequence[Row]) -> list[Row]:
+    def spread_numbers(rows: Sequence[Row]) -> list[Row]:
         """Return rows with evenly spread numbers, which increase from cell to cell."""
         return [
             {**row, **{name: low + (high - low) * at / max(len(rows) - 1, 1) for name, (low, high) in ends}}
@@ -253,8 +253,8 @@ def further_tables(case: Case) -> dict[str, list[Row]]:
     made = {
         **{f"given {at}": [dict(row) for row in rows] for at, rows in enumerate(case.tables, 1)},
         "one of the last group": _filled_rows(case, single[0], anywhere),
-        "one of the first group": apart(single[-1]),
-        "in order of the groups": apart(sorted(crowd, key=cells.index)),
+        "one of the first group": spread_numbers(single[-1]),
+        "in order of the groups": spread_numbers(sorted(crowd, key=cells.index)),
         "lowest or highest": _filled_rows(case, crowd, lambda low, high: low if rng.random() < 0.5 else high),  # noqa: PLR2004
         "many rows": _filled_rows(case, [cells[at % len(cells)] for at in range(_LARGE_TABLE)], anywhere),
         "missing": [

@@ -19,7 +19,7 @@ from dfprivacy_audit.harness import (
     components,
     copy_of,
     recorded_measurements,
-    with_first,
+    with_first_row,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def features_are_what_they_say(audit: Audit) -> str:
         stage.trace(audit.rows, transcript=audit.first_run.given)
     things = [part for each in measurements for thing in each.things for part in components(thing)]
     public = {name: first[name] for name in audit.case.agreed}
-    odd = [with_first(audit.rows, {**row, **public}) for row in candidate_rows(audit.case, count=0)[:_SINGLE_ROWS]]
+    odd = [
+        with_first_row(audit.rows, {**row, **public}) for row in candidate_rows(audit.case, count=0)[:_SINGLE_ROWS]
+    ]
     tables = [audit.rows, *(rows for _, rows, _ in audit.distant), *odd]  # that agree on what is public
     for rows in tables:
         target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target

@@ -205,7 +205,7 @@ def _answers_its_owner(audit: Audit, own: Any) -> None:
         raise Failed(f"{own.name} fails with {type(error).__name__}: {error}") from error
 
 
-def _closed_form(audit: Audit) -> None:
+def _require_closed_form(audit: Audit) -> None:
     audit.answered()
     if not audit.first_run.replayable:
         raise Skipped("it draws what is no noise added to values, whose loss has no closed form here")
@@ -215,7 +215,7 @@ def _closed_form(audit: Audit) -> None:
 
 def loss_within_charge(audit: Audit) -> str:
     """Catch too little noise: too small a sensitivity, rows counted twice, a change of group charged once."""
-    _closed_form(audit)
+    _require_closed_form(audit)
     loss = audit.loss
     if loss.exceeds:
         raise Failed(
@@ -227,7 +227,7 @@ def loss_within_charge(audit: Audit) -> str:
 
 def charge_is_tight(audit: Audit) -> str:
     """Catch too much noise: a part of the charged budget that no measurement uses."""
-    _closed_form(audit)
+    _require_closed_form(audit)
     used = audit.loss.tightness
     if used < audit.case.tightness:
         raise Failed(
@@ -319,7 +319,7 @@ def charges_first_and_for_good(audit: Audit) -> str:
         raise Failed(f"a table that cannot be read leads to {type(broken.error).__name__}, which is no DPError")
     if reads and not broken.charges:
         raise Failed("a table that cannot be read leaves no charge")
-    if _CANARY in _everything_said(broken.error):
+    if _CANARY in _explanation_texts(broken.error):
         raise Failed("the error for a table that cannot be read quotes what the engine said of the data")
     epsilon, delta = exact(audit.case.epsilon), exact(audit.case.delta)
     for family in audit.families:
@@ -374,7 +374,7 @@ def _check_ledger(audit: Audit, broken: Recording) -> None:
         raise Failed("the same question asked again is paid again, or answered otherwise")
 
 
-def _everything_said(error: BaseException | None) -> str:
+def _explanation_texts(error: BaseException | None) -> str:
     errors = []
     while error is not None:
         errors.append(f"{type(error).__name__}: {error} {getattr(error, '__notes__', '')}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dfprivacy_audit.cases import few_rows, further_tables, tables, variants_among
 from dfprivacy_audit.exact import Family, Loss, small_family, statistics_of, worst_loss, worst_table
-from dfprivacy_audit.harness import Failed, Harness, public_part, with_first
+from dfprivacy_audit.harness import Failed, Harness, public_part, with_first_row
 
 if TYPE_CHECKING:
     from dfprivacy_audit.cases import Case, Row
@@ -66,7 +66,7 @@ def _outcome_of_variant(audit: Audit, case: Case) -> VariantOutcome | None:
         return VariantOutcome(None, answered)
     ours = [row for row in few_rows(case, rows) if public_part(case, row) == public_part(case, rows[0])]
     for row in (ours[0], ours[-1]):
-        neighbor = with_first(rows, row)
+        neighbor = with_first_row(rows, row)
         other = stage.trace(neighbor, transcript=base.given)
         if other.outcome != base.outcome and all(
             stage.trace(table, transcript=base.given).outcome == first.outcome

@@ -44,7 +44,7 @@ from dfprivacy_audit.harness import (
     neighboring,
     public_part,
     recorded_measurements,
-    with_first,
+    with_first_row,
 )
 
 if TYPE_CHECKING:
@@ -129,11 +129,11 @@ class Family:
 
     def trace(self, row: Row | None) -> Recording:
         """Run the mechanism on the table that has this row as its first row."""
-        return self.stage.trace(with_first(self.rows, row), transcript=self.base.given)
+        return self.stage.trace(with_first_row(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
         """Run the measurements only, on the table that has this row as its first row."""
-        return self.stage.measure(with_first(self.rows, row), self.base)
+        return self.stage.measure(with_first_row(self.rows, row), self.base)
 
     def add_rows(self, rows: Sequence[Row | None], *, every: int | None = 1) -> None:
         """Add a table for each candidate first row; every n-th run, or none, also concludes."""
@@ -500,7 +500,7 @@ def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Los
 
 def _measured_pair(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
     """Run on two tables with different first rows under the same noisy sums; None if a table is refused."""
-    tables = [with_first(rows, row) for row in pair]
+    tables = [with_first_row(rows, row) for row in pair]
     first = family.stage.trace(tables[0], until=len(family.base.given) or None)
     if first.refused or not first.draws:
         return None

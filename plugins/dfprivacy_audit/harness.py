@@ -692,21 +692,21 @@ def recorded_measurements() -> Iterator[list[Measurement]]:
     """Record the measurements that mechanisms request from curators."""
     measurements: list[Measurement] = []
 
-    def heard(verb: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def record_calls(verb: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def noting(*args: Any, **kwargs: Any) -> Any:
+        def recording_call(*args: Any, **kwargs: Any) -> Any:
             things = tuple(
                 copy_of(each) for each in _flattened([*args, *kwargs.values()]) if isinstance(each, _KINDS)
             )
             answer = function(*args, **kwargs)
             measurements.append(Measurement(verb, things, answer))
-            return [heard(verb, one) for one in answer] if isinstance(answer, list) else answer  # of jointly
+            return [record_calls(verb, one) for one in answer] if isinstance(answer, list) else answer  # of jointly
 
-        return noting
+        return recording_call
 
     with ExitStack() as stack:
         for name in _VERBS:
-            stack.enter_context(mock.patch.object(Curator, name, heard(name, getattr(Curator, name))))
+            stack.enter_context(mock.patch.object(Curator, name, record_calls(name, getattr(Curator, name))))
         yield measurements
 
 
@@ -733,7 +733,7 @@ def components(thing: Any) -> list[Any]:
     return [thing, *(part for each in inner for part in components(each))]
 
 
-def with_first(rows: Sequence[Row], row: Row | None) -> list[Row]:
+def with_first_row(rows: Sequence[Row], row: Row | None) -> list[Row]:
     """Return the rows of a table with the first row replaced or removed."""
     return [*([] if row is None else [row]), *rows[1:]]
 

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy_audit.cases import candidate_rows, tables
-from dfprivacy_audit.harness import Harness, captured_messages, in_time, neighboring, with_first
+from dfprivacy_audit.harness import Harness, captured_messages, in_time, neighboring, with_first_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -121,7 +121,7 @@ class _Pair:
     def drawn(self, stage: Harness, samples: int) -> _Pair:
         """Return the pair of tables with newly drawn outputs."""
         rows = tables(stage.case)[self.table]
-        one, other = ([*_outputs(stage, with_first(rows, row), samples)] for row in self.rows)
+        one, other = ([*_outputs(stage, with_first_row(rows, row), samples)] for row in self.rows)
         return replace(self, one=one, other=other)
 
     def proof(self, delta: float, error: float) -> Proof:
@@ -139,7 +139,7 @@ def _screened_pairs(stage: Harness) -> Iterator[_Pair]:
     for name, rows in tables(case).items():
         if stage.trace(rows).refused:
             continue
-        members = [(row, [*_outputs(stage, with_first(rows, row), _SCREEN_OUTPUTS)]) for row in rows_in_place]
+        members = [(row, [*_outputs(stage, with_first_row(rows, row), _SCREEN_OUTPUTS)]) for row in rows_in_place]
         pairs = neighboring(case, members)
         yield from (_Pair(name, (one, other), mine, its) for (one, mine), (other, its) in pairs)
 
@@ -242,20 +242,20 @@ Sides = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 def _classifier_scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
     """Return classifier scores, learned on the first half, for both halves of both samples."""
     sides = [*train, *test]
-    yield _likelihood("the text", [[output.text for output in side] for side in sides])
+    yield _log_ratio_scores("the text", [[output.text for output in side] for side in sides])
     width = max((len(output.numbers) for side in sides for output in side), default=0)
     if not width:
         return
     padded = (math.nan,) * width
     columns = [np.array([(*output.numbers, *padded)[:width] for output in side]) for side in sides]
-    yield _likelihood("which numbers are finite", [list(map(bytes, np.isfinite(c))) for c in columns])
+    yield _log_ratio_scores("which numbers are finite", [list(map(bytes, np.isfinite(c))) for c in columns])
     finite = [np.nan_to_num(c, nan=0.0, posinf=1e300, neginf=-1e300) for c in columns]
     for at in range(width):
         values = [c[:, at] for c in finite]
         if len(np.unique(np.concatenate(values)[:50])) == 1 and len(np.unique(np.concatenate(values))) == 1:
             continue
         yield f"number {at}", ((values[0], values[1]), (values[2], values[3]))
-        yield _likelihood(f"the last bits of number {at}", [_bit_scores(v) for v in values])
+        yield _log_ratio_scores(f"the last bits of number {at}", [_bit_scores(v) for v in values])
     spread = [np.arcsinh(c) for c in finite]
     both = np.concatenate(spread[:2])
     centre, scale = np.median(both, axis=0), both.std(axis=0) + 1e-12
@@ -275,7 +275,7 @@ def _bit_scores(values: NDArray[np.float64]) -> list[tuple[int, int]]:
     return list(zip((exponent // 2).tolist(), (lowest // 2).tolist(), strict=True))
 
 
-def _likelihood(name: str, labels: Sequence[Sequence[Any]]) -> tuple[str, tuple[Sides, Sides]]:
+def _log_ratio_scores(name: str, labels: Sequence[Sequence[Any]]) -> tuple[str, tuple[Sides, Sides]]:
     """Score labels by their log frequency ratio between the tables on the first half."""
     first, second = Counter(labels[0]), Counter(labels[1])
     score = {label: math.log((first[label] + 0.5) / (second[label] + 0.5)) for label in {*first, *second}}

@@ -356,7 +356,7 @@ def chi2_many(
 
 
 @chi2_many.concludes
-def _(
+def conclude_chi2_many(
     measured: Measurement,
     *,
     method: ManyMethod,

@@ -144,7 +144,7 @@ def chi2_unitcircle(
 
 
 @chi2_unitcircle.concludes
-def _(
+def conclude_chi2_unitcircle(
     measured: Measurement,
     x: Column,
     by: Column,
@@ -284,7 +284,7 @@ def chi2(
 
 
 @chi2.concludes
-def _(
+def conclude_chi2(
     measured: Measurement,
     x: Column,
     by: Column,

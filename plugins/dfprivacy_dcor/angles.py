@@ -71,7 +71,7 @@ class Features:
         squares: NDArray[np.float64] = self._scale * (self._centred.astype(np.float64) ** 2).sum(axis=1)
         return squares
 
-    def only(self, there: NDArray[np.bool_]) -> Features:
+    def subset(self, there: NDArray[np.bool_]) -> Features:
         """Return the features of the given rows only."""
         kept = there[self.rows]
         return Features(self.rows[kept], self.steps[kept], self.weight)
@@ -233,7 +233,7 @@ class DistanceMessage(Message):
             total += feature_covariances(self.features[rows], y[rows], permutations, rng) * weight
         return total
 
-    def fits(self) -> bool:
+    def is_consistent(self) -> bool:
         """Whether the angles, harmonics and randomized response are consistent."""
         return (
             self.angles.dtype == np.int64

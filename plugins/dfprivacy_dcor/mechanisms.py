@@ -119,7 +119,7 @@ def dcor(
 
 
 @dcor.concludes
-def _(
+def conclude_dcor(
     measured: PairMeasurement,
     *,
     confidence: Probability = 0.95,
@@ -276,7 +276,7 @@ def dcor_screen(
 
 
 @dcor_screen.concludes
-def _(
+def conclude_dcor_screen(
     measured: Selection,
     target: tuple[Column, ...],
     *,
@@ -385,7 +385,7 @@ def hsic(
 
 
 @hsic.concludes
-def _(
+def conclude_hsic(
     measured: PairMeasurement,
     *,
     kernel: Kernel,
@@ -396,7 +396,7 @@ def _(
     one, other = measured.x, measured.y or measured.x
     values, scales = measured.noisy.values.tolist(), measured.noisy.scales.tolist()
     share, share_scale = (values[-1], scales[-1]) if one.omit else (1.0, 0.0)
-    value, low, high = criterion(
+    value, low, high = hsic_interval(
         values[0],
         scales[0],
         share,
@@ -431,7 +431,7 @@ def _(
     )
 
 
-def criterion(
+def hsic_interval(
     root: float, scale: float, share: float, share_scale: float, rows: int, units: float, confidence: float
 ) -> tuple[float, float, float]:
     """Estimate HSIC, (m-1)⁻² tr KHLH, with an interval by Bonferroni over the root and the share.

@@ -16,7 +16,7 @@ import scipy
 
 from dfprivacy import ArgumentError, Column, Exact, Probability, Range, Release, arguments
 from dfprivacy_dcor.inference import SEEN, bounded_share
-from dfprivacy_dcor.points import row_blocks
+from dfprivacy_dcor.points import index_blocks
 from dfprivacy_dcor.spaces import PAIRWISE_MAX, ROWS_MIN
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dfprivacy import Curator
     from dfprivacy_dcor.angles import Features
-    from dfprivacy_dcor.paper import Projected
+    from dfprivacy_dcor.paper import ProjectedRows
 
 __all__ = [
     "Estimate",
@@ -118,7 +118,7 @@ def _distance_sums(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     if y.ndim == 1:
         sums = (2 * np.arange(m) - m) * y + y.sum() - 2 * (np.cumsum(y) - y)
         return sums, 2 * m * float(np.square(y - y.mean()).sum())
-    rows = [scipy.spatial.distance.cdist(y[block], y) for block in row_blocks(m)]
+    rows = [scipy.spatial.distance.cdist(y[block], y) for block in index_blocks(m)]
     return np.concatenate([part.sum(axis=1) for part in rows]), float(sum((part * part).sum() for part in rows))
 
 
@@ -128,7 +128,7 @@ def _quadratic_form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
         upto = np.cumsum(f, axis=0)
         return 2 * (np.diff(y) @ (upto[:-1] * (upto[-1] - upto[:-1])).sum(axis=1))
     flat = f.reshape(len(f), -1)
-    parts = [flat[block] * (scipy.spatial.distance.cdist(y[block], y) @ flat) for block in row_blocks(len(f))]
+    parts = [flat[block] * (scipy.spatial.distance.cdist(y[block], y) @ flat) for block in index_blocks(len(f))]
     return sum(part.sum(axis=0) for part in parts).reshape(f.shape[1:]).sum(axis=0)
 
 
@@ -235,7 +235,7 @@ class Message(Release, ABC):
         return tuple(remarks)
 
     @abstractmethod
-    def parts(self) -> Sequence[Features | Projected]:
+    def parts(self) -> Sequence[Features | ProjectedRows]:
         """Return the features of each block of rows; the blocks' squared distance covariances add up."""
 
     @abstractmethod
@@ -245,10 +245,10 @@ class Message(Release, ABC):
         """Compute the unbiased squared distance covariance with numbers y, and with permutations of y."""
 
     @abstractmethod
-    def fits(self) -> bool:
+    def is_consistent(self) -> bool:
         """Whether the fields of the message's protocol are consistent."""
 
-    def aligned(self, keys: Any, rows: int) -> Self:
+    def align(self, keys: Any, rows: int) -> Self:
         """Return the message with its rows in the order of another table's keys.
 
         Parameters
@@ -279,9 +279,9 @@ class Message(Release, ABC):
                 f"{lacking} of the {rows} keys of the table are not in the message, which has others instead.",
                 "Keep the rows with keys that both tables have, protect these tables, and ask for a new message.",
             )
-        return self.only(np.array(order, dtype=np.intp))
+        return self.subset(np.array(order, dtype=np.intp))
 
-    def only(self, rows: NDArray[np.intp]) -> Self:
+    def subset(self, rows: NDArray[np.intp]) -> Self:
         """Return the message for the given rows only, in the given order."""
         changed = {name: getattr(self, name)[rows] for name in self._row_fields}
         keys = None if self.keys is None else tuple(self.keys[row] for row in rows)
@@ -328,7 +328,7 @@ class Message(Release, ABC):
         constant = bool((numbers == numbers[0]).all())  # then sums differ from 0 by rounding alone
         permutations = arguments.checked(permutations, Annotated[int, Range(1)], "permutations")
         alpha = arguments.checked(alpha, Probability, "alpha")
-        message = self.aligned(keys, len(numbers))
+        message = self.align(keys, len(numbers))
         totals = message.covariances(numbers, permutations, np.random.default_rng(seed))
         varies = 0.0 if constant else math.sqrt(max(distance_variance(numbers), 0.0))
         deviation = message.share * message.spread * varies
@@ -426,7 +426,7 @@ def checked_message(message: object) -> Message:
             and 0 < message.deviation_scale < math.inf
             and 0 < message.share <= 1
             and (message.keys is None or len(set(message.keys)) == n == len(message.keys))
-            and message.fits()
+            and message.is_consistent()
         )
     except (AttributeError, TypeError, ValueError, ArithmeticError):
         fits = False

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dfprivacy import Column
     from dfprivacy_dcor.points import Rows
 
-__all__ = ["Calibration", "ProjectionMessage", "Projections", "kenthapadi"]
+__all__ = ["Calibration", "ProjectionMessage", "Projections", "kenthapadi_scale"]
 
 Calibration = Literal["analytic", "kenthapadi"]
 
@@ -116,7 +116,7 @@ class Projections(OfRows):
         return float(np.linalg.norm(along @ corners.T, ord=norm, axis=0).max())
 
 
-def kenthapadi(epsilon: float, delta: float) -> float:
+def kenthapadi_scale(epsilon: float, delta: float) -> float:
     """Return the scale of Gaussian noise by Theorem 4 of Kenthapadi et al., for sensitivity 1.
 
     Parameters
@@ -133,7 +133,7 @@ def kenthapadi(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True)
-class Projected:
+class ProjectedRows:
     """One noisy projection of a block of rows, as a metric space."""
 
     rows: NDArray[np.intp]
@@ -147,10 +147,10 @@ class Projected:
         squares: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
         return squares
 
-    def only(self, there: NDArray[np.bool_]) -> Projected:
+    def subset(self, there: NDArray[np.bool_]) -> ProjectedRows:
         """Return the projection of the given rows only."""
         kept = there[self.rows]
-        return Projected(self.rows[kept], Line(self.line.values[kept], self.line.bits), self.width)
+        return ProjectedRows(self.rows[kept], Line(self.line.values[kept], self.line.bits), self.width)
 
     def covariance(self, y: Rows) -> float:
         """Compute the squared distance covariance with the same rows in another space."""
@@ -208,13 +208,13 @@ class ProjectionMessage(Message):
         values = self.projections[rows, k if self.projections.shape[1] > 1 else 0]
         return line_on_grid(values)
 
-    def parts(self) -> list[Projected]:
+    def parts(self) -> list[ProjectedRows]:
         """Return each noisy projection as a separate metric space."""
         weight = sphere_constant(len(self.columns)) / len(self.directions)
         parts = []
         for rows, ks in self._blocks():
             lines = [self._noisy_line(rows, k) for k in ks]
-            parts += [Projected(rows, line, weight * width) for line, width in lines]
+            parts += [ProjectedRows(rows, line, weight * width) for line, width in lines]
         return parts
 
     def covariances(
@@ -234,7 +234,7 @@ class ProjectionMessage(Message):
                 total += weight * x_width * y_width * np.array(each)
         return total
 
-    def fits(self) -> bool:
+    def is_consistent(self) -> bool:
         """Whether projections and directions are consistent."""
         n, count = self.rows, len(self.directions)
         sizes = np.bincount(self.turns, minlength=count)

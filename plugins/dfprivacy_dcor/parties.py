@@ -15,7 +15,7 @@ from dfprivacy.statistics import gaussian_scale
 from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage, best_half_width
 from dfprivacy_dcor.inference import SEEN, UNINFORMATIVE, bounded_share, missing_note
 from dfprivacy_dcor.message import Estimate, Keys, Message, check_rows, checked_message, fingerprint, keys_of
-from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, kenthapadi
+from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, kenthapadi_scale
 from dfprivacy_dcor.points import five_numbers
 from dfprivacy_dcor.results import SharedCorrelation, result_fields
 from dfprivacy_dcor.spaces import ROWS_MIN, checked_rows, metric_space, rounding_error, unit_vectors
@@ -101,9 +101,9 @@ class MessageScores(SharedNumbers):
         y, there = self.y.rows(rows), self.y.complete(rows)
         squares = []
         for part in self.parts:
-            kept = part.only(there)
+            kept = part.subset(there)
             if len(kept.rows):
-                squares.append((len(kept.rows) / len(part.rows)) ** 2 * kept.covariance(y.ordered(kept.rows)))
+                squares.append((len(kept.rows) / len(part.rows)) ** 2 * kept.covariance(y.reorder(kept.rows)))
         _, deviation, _, mean, _ = five_numbers(points, points)
         values = self.weighted([0.0, deviation, mean - self.y.diameter], share)
         values[0] = math.sqrt(math.fsum(squares)) * self.weights[0]  # the share is in the squares
@@ -239,7 +239,7 @@ def dcor_message(
         excess = 1.0
         if calibration == "kenthapadi":
             price = 0.9 * curator.epsilon, 0.9 * curator.delta
-            excess = kenthapadi(*price) / gaussian_scale(*price)
+            excess = kenthapadi_scale(*price) / gaussian_scale(*price)
         projections = Projections(columns, units, turns.astype(np.int64), split=split, omit=x.omit, excess=excess)
         noisy = curator.measure(projections, noise="gaussian", share="9/10")
         own: dict[str, Any] = {"projections": noisy.values, "scale": float(noisy.scales.flat[0])}
@@ -405,7 +405,7 @@ def dcor_with(
 
 
 @dcor_with.concludes
-def _(
+def conclude_dcor_with(
     measured: MessageResult,
     *,
     confidence: Probability = 0.95,
@@ -535,7 +535,7 @@ def estimate_of(
         raise ArgumentError(
             f"Fewer than {ROWS_MIN} rows have no missing value.", "Use nan_policy='fill', or other columns."
         )
-    message = message.only(kept)
+    message = message.subset(kept)
     own = y.coordinates(rows)[kept]
     return message.estimate(own, keys=message.keys, permutations=permutations, seed=seed, alpha=alpha)
 
@@ -564,7 +564,7 @@ def _checked_message(
         )
     y = metric_space(columns, "euclidean", nan_policy=nan_policy)
     n = checked_rows(curator, y, nan_policy=nan_policy)
-    return message.aligned(keys_of(curator, keys, n), n), y
+    return message.align(keys_of(curator, keys, n), n), y
 
 
 def request_message(

@@ -47,8 +47,8 @@ __all__ = [
     "features_covariance",
     "five_numbers",
     "grid_bits",
+    "index_blocks",
     "on_grid",
-    "row_blocks",
     "squared_covariance",
 ]
 
@@ -224,7 +224,7 @@ class Lines:
         """The coordinates of the points, one array each."""
         return [line.values for line in self.lines]
 
-    def ordered(self, order: NDArray[np.intp]) -> Lines:
+    def reorder(self, order: NDArray[np.intp]) -> Lines:
         """Return the points of the given rows, in the given order."""
         return Lines(tuple(Line(line.values[order], line.bits) for line in self.lines), self.weights)
 
@@ -257,7 +257,7 @@ class Labels:
         """The coordinates of the points, one array each."""
         return [self.codes]
 
-    def ordered(self, order: NDArray[np.intp]) -> Labels:
+    def reorder(self, order: NDArray[np.intp]) -> Labels:
         """Return the points of the given rows, in the given order."""
         return Labels(self.codes[order], self.count)
 
@@ -285,7 +285,7 @@ class Points:
         """The coordinates of the points, one array each."""
         return list(self.points.T)
 
-    def ordered(self, order: NDArray[np.intp]) -> Points:
+    def reorder(self, order: NDArray[np.intp]) -> Points:
         """Return the points of the given rows, in the given order."""
         return Points(self.points[order], self.kernel)
 
@@ -363,8 +363,8 @@ def features_covariance(centred: NDArray[np.int64], y: Rows) -> float:
         np.add.at(sums, y.codes, centred)
         return 2 * math.fsum((sums.astype(np.float64) ** 2).ravel()) / n**2
     order = np.lexsort([*centred.T, *y.coordinates])
-    f, y = centred[order].astype(np.float64), y.ordered(order)
-    inner = [(y.distances(block)[:, None, :] * f.T).sum(axis=2) * f[block] for block in row_blocks(n)]
+    f, y = centred[order].astype(np.float64), y.reorder(order)
+    inner = [(y.distances(block)[:, None, :] * f.T).sum(axis=2) * f[block] for block in index_blocks(n)]
     return max(0.0, -2 * math.fsum(np.concatenate(inner).ravel()) / n**2)
 
 
@@ -382,10 +382,10 @@ def _all_pairs(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
     Rows are put in an order of their own first, so that sums in float64 do not depend on that of the table.
     """
     order = np.lexsort([*x.coordinates, *y.coordinates])
-    x, y, n = x.ordered(order), y.ordered(order), len(order)
+    x, y, n = x.reorder(order), y.reorder(order), len(order)
     a_sums, b_sums = np.empty(n), np.empty(n)
     products: list[NDArray[np.float64]] = []
-    for block in row_blocks(n):
+    for block in index_blocks(n):
         a, b = x.distances(block), y.distances(block)
         a_sums[block], b_sums[block] = a.sum(axis=1), b.sum(axis=1)
         products.append(np.stack([(a * b).sum(axis=1), (a * a).sum(axis=1), (b * b).sum(axis=1)]))
@@ -399,7 +399,7 @@ def _all_pairs(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
     return squares, (a_total / n**2, b_total / n**2)
 
 
-def row_blocks(n: int) -> Iterator[slice]:
+def index_blocks(n: int) -> Iterator[slice]:
     """Yield slices of n rows, each for about a million distances."""
     step = max(1, _BLOCK // n)
     return (slice(start, min(start + step, n)) for start in range(0, n, step))

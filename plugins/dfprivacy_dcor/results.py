@@ -62,7 +62,7 @@ def result_fields(values: Sequence[float], scales: Sequence[float], rows: int, *
     }
 
 
-def _dependence(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
+def _association_clause(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
     """Write a clause on whether the columns x are associated with the columns y."""
     found = "is associated with" if rejected else "is not shown to be associated with"
     return f"{release._label(*x)} {found} {release._label(*y)}"  # noqa: SLF001 - of our own kind
@@ -143,7 +143,8 @@ class DistanceCorrelation(_NoisyResult):
     def _sentence(self) -> str:
         """Write a sentence on whether the columns depend on each other, and how strongly."""
         told = f"their distance correlation is {number(self.correlation, (self.high - self.low) / 4)}"
-        return f"{_dependence(self, self.x, self.y, rejected=self.rejected)}: {told}{self._ci_text(self.pvalue)}."
+        found = _association_clause(self, self.x, self.y, rejected=self.rejected)
+        return f"{found}: {told}{self._ci_text(self.pvalue)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the distance correlation and its test."""
@@ -219,7 +220,7 @@ class HSIC(_NoisyResult):
         )
         if not self.y:
             return f"Of {self._label(*self.x)} with themselves, {told}."
-        return f"{_dependence(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."
+        return f"{_association_clause(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the dependence and its test."""

@@ -128,7 +128,7 @@ class Space:
         column = self.columns[0]
         return len(column.categories or ()) + (not column.other and not self.omit)
 
-    def may_lack(self, public: frozenset[str]) -> bool:
+    def may_be_incomplete(self, public: frozenset[str]) -> bool:
         """Return whether a row may be complete in one of two neighbouring tables and incomplete in the other."""
         return self.omit and any(c.name not in public and not self._always_filled(c) for c in self.columns)
 

@@ -125,7 +125,7 @@ class SharedNumbers(OfRows):
             return math.inf  # the number of rows is part of the numbers
         free = [not all(all_columns_public(space, public) for space in spaces) for spaces in self.of]
         stays = float(np.linalg.norm(self.shares * free, ord=norm))
-        if not any(space.may_lack(public) for spaces in self.of for space in spaces):
+        if not any(space.may_be_incomplete(public) for spaces in self.of for space in spaces):
             return stays
         return max(stays, float(np.linalg.norm(self.left_out, ord=norm)))
 
@@ -166,7 +166,7 @@ def complete_points(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
     if there.all():
         return one, other, 1.0
     places = np.flatnonzero(there)
-    return one.ordered(places), other.ordered(places), len(places) / rows.size
+    return one.reorder(places), other.reorder(places), len(places) / rows.size
 
 
 class Scores(OfRows):
@@ -245,7 +245,10 @@ class Deviation(OfRows):
             return math.inf
         if not self.x.omit:
             return 0.0 if all_columns_public(self.x, public) else self._change
-        moved = np.array(DEVIATION_SHARES) * [not all_columns_public(self.x, public), self.x.may_lack(public)]
+        moved = np.array(DEVIATION_SHARES) * [
+            not all_columns_public(self.x, public),
+            self.x.may_be_incomplete(public),
+        ]
         return float(np.linalg.norm(moved, ord=norm))
 
 

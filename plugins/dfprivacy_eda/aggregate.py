@@ -15,7 +15,7 @@ from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels, wrap_label
 from dfprivacy.wording import bounds_phrase, interval_text
-from dfprivacy_eda.describe import TableMeasurement, cell, measure, quantile_share
+from dfprivacy_eda.describe import TableMeasurement, measure_table, quantile_share, statistic_cell
 from dfprivacy_eda.results import (
     LONG,
     Entry,
@@ -425,11 +425,11 @@ def agg(
     shares = split_budget(dimension, len(ranked), labels, moments=any(degrees.values()))
     lost = {each.column for each in wanted if each.statistic == "missing" and curator.size is None}
     told = {column.name for column in labels if column.name in lost and not column.other}
-    return measure(curator, columns, degrees, shares, nan_policy, ranked=ranked, counted=counted, told=told)
+    return measure_table(curator, columns, degrees, shares, nan_policy, ranked=ranked, counted=counted, told=told)
 
 
 @agg.concludes
-def _(
+def conclude_agg(
     measured: TableMeasurement,
     aggregations: Mapping[str, Any] | None,
     *,
@@ -455,7 +455,7 @@ def _(
 
 
 def _aggregation_cell(one: Aggregation, measured: TableMeasurement, confidence: float) -> Cell:
-    found = cell(measured, one.column, one.statistic, confidence)
+    found = statistic_cell(measured, one.column, one.statistic, confidence)
     return _NO_MISSING if one.statistic == "missing" and found[0] is None else found
 
 

@@ -264,7 +264,7 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> tuple[NoisyVal
 
 
 @find_bounds.concludes
-def _(measured: tuple[NoisyValue, int | None], columns: tuple[Column, ...]) -> FoundBounds:
+def conclude_find_bounds(measured: tuple[NoisyValue, int | None], columns: tuple[Column, ...]) -> FoundBounds:
     """Compute bounds from the intervals with noisy counts above the threshold."""
     noisy, rows = measured
     scale, every = float(np.max(noisy.scales)), [part.values for part in noisy.parts]

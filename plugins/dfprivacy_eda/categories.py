@@ -297,7 +297,9 @@ def find_categories(curator: Curator, columns: tuple[Column, ...]) -> FoundKeys:
 
 
 @find_categories.concludes
-def _(measured: FoundKeys, columns: tuple[Column, ...], *, confidence: Probability = 0.95) -> FoundCategories:
+def conclude_find_categories(
+    measured: FoundKeys, columns: tuple[Column, ...], *, confidence: Probability = 0.95
+) -> FoundCategories:
     """Compute the categories from the found values."""
     return FoundCategories(
         columns=tuple(column.name for column in columns),

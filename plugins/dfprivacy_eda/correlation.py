@@ -462,7 +462,7 @@ def corr(
 
 
 @corr.concludes
-def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Correlations:
+def conclude_corr(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Correlations:
     """Compute correlations from the noisy sums of columns and products."""
     variances = products.estimate.diagonal()[0]
     unknown = variances <= _CLEAR_ERRORS * infer(products, _variances).noise_standard_error
@@ -561,7 +561,7 @@ def cov(
 
 
 @cov.concludes
-def _(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Covariances:
+def conclude_cov(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Covariances:
     """Compute covariances in the columns' units from the noisy sums."""
     half = np.array([column.half for column in products.columns])
     with np.errstate(over="ignore"):

@@ -236,7 +236,7 @@ def histogram(
 
 
 @histogram.concludes
-def _(
+def conclude_histogram(
     measured: Cells,
     column: Column,
     bins: int | Sequence[float],
@@ -386,7 +386,7 @@ def value_counts(
 
 
 @value_counts.concludes
-def _(
+def conclude_value_counts(
     measured: Cells | FoundKeys,
     column: Column,
     *,
@@ -490,7 +490,7 @@ def crosstab(
 
 
 @crosstab.concludes
-def _(
+def conclude_crosstab(
     measured: Cells,
     a: Column,
     b: Column,
@@ -562,7 +562,7 @@ def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_po
 
 
 @count.concludes
-def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def conclude_count(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Compute the number of rows with a value."""
     return column_statistic("count", measured, confidence)
 
@@ -615,7 +615,7 @@ def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPol
 
 
 @missing.concludes
-def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def conclude_missing(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Compute the number of rows without a value."""
     return column_statistic("missing", measured, confidence)
 
@@ -764,7 +764,7 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
 
 
 @nunique.concludes
-def _(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def conclude_nunique(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Compute the number of distinct values, with an interval for its noise."""
     found = replace(column_statistic("count", measured, confidence), statistic="nunique", count=None)
     wide = found.low is not None and found.high is not None and found.high - found.low > measured.size / 2

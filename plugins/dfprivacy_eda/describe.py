@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Description",
-    "Summed",
+    "JointSums",
     "TableMeasurement",
     "category_cells",
-    "cell",
     "check_distinct_columns",
     "columns_to_describe",
     "describe",
-    "measure",
     "measure_description",
+    "measure_table",
     "quantile_share",
     "split_budget",
+    "statistic_cell",
 ]
 
 Focus = Literal["moments", "quartiles", "categories"]
@@ -191,7 +191,7 @@ class Description(Statistics, Framed):
 
 
 @dataclass(frozen=True)
-class Summed:
+class JointSums:
     """Noisy sums of several columns in one vector, with cube noise.
 
     Attributes
@@ -223,7 +223,7 @@ class Summed:
         gaps: Mapping[str, tuple[Column, ...]],
         told: Collection[str],
         share: Fraction,
-    ) -> Summed:
+    ) -> JointSums:
         """Measure the sums of y (degree 1) and of 2y²-1 (degree 2), and the number of rows where it is private.
 
         Where rows change, one without a value counts twice: it is then as far from others as these from each other.
@@ -310,7 +310,7 @@ class TableMeasurement:
         }
 
 
-def measure(
+def measure_table(
     curator: Curator,
     columns: Mapping[str, Column],
     degrees: Mapping[str, int],
@@ -364,9 +364,9 @@ def measure(
     each = zip(ranked, plans, lost, strict=True)  # laid out before anything is paid: some bounds have no room
     nodes = [plan.features(numbers[name], missing=gone, root=False) for name, plan, gone in each]
     shown = None if asked is None else AdaptiveReveal(tuple(plan.sizes for plan in plans), lost, tuple(asked))
-    moments, trees = Summed(float(curator.size or 0)), dict[str, CountTree]()
+    moments, trees = JointSums(float(curator.size or 0)), dict[str, CountTree]()
     if of_sums is not None:
-        moments = Summed.measure(curator, numbers, degrees, gaps, counted, of_sums)
+        moments = JointSums.measure(curator, numbers, degrees, gaps, counted, of_sums)
     if of_trees is not None:
         rows = moments.rows, moments.variance
         parts = curator.sum(features.Stack(*nodes), share=of_trees, reveal=shown).parts
@@ -437,7 +437,7 @@ def category_cells(measured: Cells, column: Column, confidence: float) -> dict[s
     return cells
 
 
-def cell(measured: TableMeasurement, name: str, statistic: str, confidence: float) -> Cell:
+def statistic_cell(measured: TableMeasurement, name: str, statistic: str, confidence: float) -> Cell:
     """Return a statistic of a column, its standard error and interval, and its unclamped value.
 
     Numbers of rows are clamped to 0 and all rows. The cell is empty where the column has no such statistic.
@@ -553,7 +553,7 @@ def measure_description(
     columns = {column.name: column for column in chosen}
     ranked = [column.name for column in chosen if column.bounds is not None]
     asked = None if whole_trees else [_QUARTILES] * len(ranked)
-    return measure(curator, columns, dict.fromkeys(ranked, 2), shares, nan_policy, ranked=ranked, asked=asked)
+    return measure_table(curator, columns, dict.fromkeys(ranked, 2), shares, nan_policy, ranked=ranked, asked=asked)
 
 
 def split_budget(
@@ -574,11 +574,11 @@ def split_budget(
 
 
 @describe.concludes
-def _(measured: TableMeasurement, *, confidence: Probability = 0.95) -> Description:
+def conclude_describe(measured: TableMeasurement, *, confidence: Probability = 0.95) -> Description:
     """Compute every statistic with its standard error and interval."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
     asked = [(column, name) for column in measured.columns for name in names]
-    found = zip(*(cell(measured, *one, confidence) for one in asked), strict=True)
+    found = zip(*(statistic_cell(measured, *one, confidence) for one in asked), strict=True)
     by_column = (zip(*[iter(each)] * len(names), strict=True) for each in found)
     return Description(
         statistics=names,

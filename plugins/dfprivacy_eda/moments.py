@@ -197,7 +197,7 @@ def _measure_variance(curator: Curator, column: Column, nan_policy: NanPolicy) -
     if n is None or (gaps and many < _GUESS_FROM):
         return _measure_moments(curator, column, nan_policy)
     if many < _GUESS_FROM:
-        blank = _count_only(column, n, counted=not (column.filled or nan_policy == "fill"))
+        blank = _sums_of_count(column, n, counted=not (column.filled or nan_policy == "fill"))
         blank = blank.with_rows_beyond(curator.sum(features.Beyond(column), share=_BEYOND_SHARE))
         return _replace_sum(blank, curator.measure(Spread(column, (), (-1.0, 1.0), 0.0)), 4.0, 2, 0.0)
     share = _GUESS_SHARE if gaps else _power_share(math.sqrt(many))
@@ -222,7 +222,7 @@ def _rows_epsilon(curator: Curator) -> float:
     return 0.0 if curator.size is None or typical is None else typical * curator.epsilon
 
 
-def _count_only(column: Column, rows: float, *, counted: bool) -> Sums:
+def _sums_of_count(column: Column, rows: float, *, counted: bool) -> Sums:
     """Return the sums of a column of which only the number of rows is known."""
     return Sums(column, np.empty(0), (), np.zeros((4, 0)), np.array([rows, 0.0, 0, 0]), counted)
 
@@ -327,7 +327,7 @@ def mean(
 
 
 @mean.concludes
-def _(
+def conclude_mean(
     measured: Sums | NoisyWeighted, column: Column, *, covers: Covers = "table", confidence: Probability = 0.95
 ) -> ColumnStatistic:
     """Compute the mean from the noisy sum and the number of rows."""
@@ -398,7 +398,7 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 
 
 @var.concludes
-def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def conclude_var(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Compute the variance from the noisy sums."""
     return column_statistic("var", measured, confidence)
 
@@ -469,7 +469,7 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
 
 
 @std.concludes
-def _(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def conclude_std(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
     """Compute the standard deviation from the noisy sums."""
     return column_statistic("std", measured, confidence)
 
@@ -536,13 +536,15 @@ def total(
     noisy = curator.measure(statistic)
     n, of = float(size or 0), None if size is not None else float(beyond[-1].values[0])
     unit = statistic.most / column.half  # as the sum of y, and that of the middles
-    found = _replace_sum(_count_only(column, n, counted=False).with_rows_beyond(beyond[0], of), noisy, unit, 1)
+    found = _replace_sum(_sums_of_count(column, n, counted=False).with_rows_beyond(beyond[0], of), noisy, unit, 1)
     found.start[1] = -n * column.mid / column.half
     return found
 
 
 @total.concludes
-def _(measured: Sums | NoisyWeighted, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
+def conclude_total(
+    measured: Sums | NoisyWeighted, column: Column, *, confidence: Probability = 0.95
+) -> ColumnStatistic:
     """Compute the sum of the column with its confidence interval."""
     if isinstance(measured, NoisyWeighted):
         return weighted_statistic("sum", measured, column, confidence)

@@ -281,7 +281,7 @@ def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> Prof
 
 
 @profile.concludes
-def _(measured: ProfileData, columns: tuple[Column, ...]) -> Profile:
+def conclude_profile(measured: ProfileData, columns: tuple[Column, ...]) -> Profile:
     """Compute the profile of each column from the measurement."""
     surveyed = measured.surveyed
     sums = [{"number": sum(f.numbers.values()), "date": sum(f.dates.values()), "text": f.text} for f in surveyed]

@@ -439,7 +439,7 @@ def quantile(
 
 
 @quantile.concludes
-def _(
+def conclude_quantile(
     measured: SelectedIntervals | CountTree,
     column: Column,
     q: float | Sequence[float],
@@ -511,7 +511,7 @@ def median(
 
 
 @median.concludes
-def _(
+def conclude_median(
     measured: SelectedIntervals | CountTree, column: Column, *, confidence: Probability = 0.95
 ) -> ColumnStatistic:
     """Compute the median from the tree of counts, or from the selected interval."""
@@ -551,15 +551,15 @@ def _quantiles(
 ) -> Quantiles:
     """Return quantiles from a tree of counts with intervals, or selected quantiles with notes on their errors."""
     if isinstance(measured, SelectedIntervals):
-        known = _selected_fields(measured, column, shares, confidence)
+        known = _selected_quantile_fields(measured, column, shares, confidence)
     else:
-        known = _tree_fields(measured, column, shares, covers, confidence)
+        known = _tree_quantile_fields(measured, column, shares, covers, confidence)
     return Quantiles(
         column=column.name, q=tuple(shares), confidence=confidence, bounds=(column.low, column.high), **known
     )
 
 
-def _selected_fields(
+def _selected_quantile_fields(
     measured: SelectedIntervals, column: Column, shares: list[float], confidence: float
 ) -> dict[str, Any]:
     """Return the fields of separately selected quantiles, with a note on their errors."""
@@ -583,7 +583,7 @@ def _selected_fields(
     }
 
 
-def _tree_fields(
+def _tree_quantile_fields(
     measured: CountTree, column: Column, shares: list[float], covers: Covers | None, confidence: float
 ) -> dict[str, Any]:
     """Return the fields of quantiles from a tree of counts, with their intervals."""

@@ -278,7 +278,7 @@ def report(
 
 
 @report.concludes
-def _(looked: tuple[TableMeasurement, Products | None], *, confidence: Probability = 0.95) -> Report:
+def conclude_report(looked: tuple[TableMeasurement, Products | None], *, confidence: Probability = 0.95) -> Report:
     """Compute the description, the counts and the correlations."""
     measured, products = looked
     told: dict[str, Any] = {"confidence": confidence}

@@ -81,15 +81,15 @@ class _CellCounts(Release):
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Lower and upper ends of confidence intervals for the exact counts; with weights, for the population's."""
-        return np.maximum(self.raw - self._reaches, 0), np.maximum(self.raw, 0) + self._reaches
+        return np.maximum(self.raw - self._half_widths, 0), np.maximum(self.raw, 0) + self._half_widths
 
     @property
     def reach(self) -> float:
         """Half the width of the confidence interval of a count, in rows; with weights, of the widest interval."""
-        return float(np.max(self._reaches, initial=0.0))
+        return float(np.max(self._half_widths, initial=0.0))
 
     @property
-    def _reaches(self) -> NDArray[np.float64]:
+    def _half_widths(self) -> NDArray[np.float64]:
         """Half the width of the confidence interval of each count."""
         if self.sampling_standard_errors is None:
             return np.full(self.raw.shape, self._law.reach(self.confidence))
@@ -97,7 +97,7 @@ class _CellCounts(Release):
         return np.asarray(both * ndtri((1 + self.confidence) / 2))
 
     @property
-    def _counted(self) -> str:
+    def _count_unit(self) -> str:
         """The unit of the counts: rows, or with weights the population."""
         return "rows" if self.weights is None else "population"
 
@@ -163,8 +163,8 @@ class _CellCounts(Release):
         return Grid(
             (
                 self._counted_columns[0],
-                "share" if shown else self._counted,
-                f"{100 * self.confidence:.4g}% CI, {self._counted}",
+                "share" if shown else self._count_unit,
+                f"{100 * self.confidence:.4g}% CI, {self._count_unit}",
             ),
             rows,
         )
@@ -205,7 +205,7 @@ class _ColumnCounts(_CellCounts):
     @property
     def _plot_unit(self) -> tuple[float, str]:
         """Divisor of the counts in a picture, and its unit: rows, or shares of all rows."""
-        return (max(self.total, 1.0), f"share of {self._counted}") if self.normalize else (1.0, self._counted)
+        return (max(self.total, 1.0), f"share of {self._count_unit}") if self.normalize else (1.0, self._count_unit)
 
     def _labelled_frame(self, **keys: Any) -> Any:
         """Return the counts, or shares, with their labels as a frame."""
@@ -454,7 +454,7 @@ class Crosstab(_CellCounts):
         written = np.vectorize(form.format, otypes=[object])(values) if few else None
         ax = axes(ax, height=max(2.2, _ROW_INCHES * (len(rows) + 4)))
         draw_matrix(ax, np.nan_to_num(values), written, rows, columns)
-        reach = f"each ± {self.reach:.3g} {self._counted} ({100 * self.confidence:.4g}%)"
-        ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else self._counted},\n{reach}")
+        reach = f"each ± {self.reach:.3g} {self._count_unit} ({100 * self.confidence:.4g}%)"
+        ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else self._count_unit},\n{reach}")
         ax.set(xlabel=self._with_units(self.columns[1]), ylabel=self._with_units(self.columns[0]))
         return ax

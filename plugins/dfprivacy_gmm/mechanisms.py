@@ -14,7 +14,15 @@ from dfprivacy_gmm.fit import BATCHES, Components, Count, Restarts, component_co
 from dfprivacy_gmm.fourier import FourierSketch, GaussianMixture
 from dfprivacy_gmm.joint import JointMoments
 from dfprivacy_gmm.sketch import Shape, draw_frequencies, frequency_count, whitening_of
-from dfprivacy_gmm.sums import MeasuredSums, Queries, Sums, complete_rows, free_count, measure_sums, missing_note
+from dfprivacy_gmm.sums import (
+    MeasuredSums,
+    Queries,
+    Sums,
+    complete_rows,
+    free_count_weight,
+    measure_sums,
+    missing_note,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +110,7 @@ def _measure_sketch(curator: Curator, columns: Sequence[Column], K: int, nan_pol
     half = np.array([column.half for column in columns])
     W = draw_frequencies(frequency_count(K, d), K, d, np.random.default_rng(0))
     radius = 1.0 if d == 1 else 0.75 * math.sqrt(d)
-    count = size is None and (free_count(curator, columns, None, radius) or True)
+    count = size is None and (free_count_weight(curator, columns, None, radius) or True)
     planned = [features.Outer(columns, radius=radius, count=count), features.Fourier(columns, W / half)]
     planned = [complete_rows(gaps, each) for each in planned]
     first, second = curator.jointly(*zip(planned, _SHARES, strict=True))
@@ -244,7 +252,7 @@ def gmm_fit(
 
 
 @gmm_fit.concludes
-def _(
+def conclude_gmm_fit(
     measured: MeasuredSums | FourierSketch,
     columns: Sequence[Column],
     label: Any,  # one of both, as `check_gmm_fit` sees to
@@ -393,7 +401,7 @@ def moments(
 
 
 @moments.concludes
-def _(measured: MeasuredSums, columns: Sequence[Column], *, by: Column | None) -> JointMoments:
+def conclude_moments(measured: MeasuredSums, columns: Sequence[Column], *, by: Column | None) -> JointMoments:
     """Estimate the moments from the noisy sums."""
     return JointMoments.from_measurement(measured, columns, by)
 

@@ -34,7 +34,7 @@ __all__ = [
     "Queries",
     "Sums",
     "complete_rows",
-    "free_count",
+    "free_count_weight",
     "measure_one_by_one",
     "measure_sums",
     "missing_note",
@@ -208,7 +208,7 @@ def measure_sums(
     if queries == "separately":
         values, noise = measure_one_by_one(curator, columns, by, gaps, count=sizes is None)
     else:
-        count = sizes is None and (free_count(curator, columns, by, radius) or True)
+        count = sizes is None and (free_count_weight(curator, columns, by, radius) or True)
         summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
         summed = complete_rows(gaps, _count_beyond(summed, columns, radius) if limited else summed)
         if by is not None:
@@ -239,7 +239,7 @@ def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> featu
     return features.Given(*gaps, of=summed) if gaps else summed
 
 
-def free_count(
+def free_count_weight(
     curator: Curator, columns: Sequence[Column], by: Column | None, radius: float | None
 ) -> float | None:
     """Return the largest weight at which a count of complete rows costs nothing; None if every count costs.

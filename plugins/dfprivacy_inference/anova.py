@@ -249,7 +249,7 @@ def anova(
 
 
 @anova.concludes
-def _(
+def conclude_anova(
     measured: Measured,
     column: Column,
     by: Column,

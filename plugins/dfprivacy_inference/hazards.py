@@ -64,14 +64,14 @@ class TwoLifeTables:
     scale: float
 
     @property
-    def crowded(self) -> bool:
+    def has_saturated_interval(self) -> bool:
         """Whether, in an interval with many events, nearly all rows at risk in a group have the event."""
         events, exposed, _ = exposed_rows(self.values)
-        together = events.sum(axis=-2) * self.counted
+        together = events.sum(axis=-2) * self.used_intervals
         full = (events > _FULL * exposed).any(axis=-2)
         return bool((full & (together > _MANY * together.sum(axis=(-2, -1), keepdims=True))).any())
 
-    def exceeds(self, errors: float) -> Array:
+    def at_risk_exceeds(self, errors: float) -> Array:
         """Return whether the numbers at risk in both groups exceed a multiple of the noise, by interval."""
         at_risk = np.cumsum(self.values.sum(axis=-2)[..., ::-1], axis=-1)[..., ::-1].min(axis=-2)
         noise = NoiseLaw(self.scale).standard_deviation * np.sqrt(3 * np.arange(at_risk.shape[-1], 0, -1))
@@ -80,20 +80,20 @@ class TwoLifeTables:
     @property
     def has_clear_sizes(self) -> bool:
         """Whether both groups are clearly larger than the noise, in one stratum at least."""
-        return bool(self.exceeds(_SURE)[..., 0].any())
+        return bool(self.at_risk_exceeds(_SURE)[..., 0].any())
 
     @cached_property
-    def counted(self) -> Array:
+    def used_intervals(self) -> Array:
         """Indicator of the intervals used: 1 until a group has too few rows at risk for the noise, then 0.
 
         It follows from what was released, and is the same in all draws.
         """
-        return np.logical_and.accumulate(self.exceeds(_CLEAR), axis=-1).astype(np.float64)
+        return np.logical_and.accumulate(self.at_risk_exceeds(_CLEAR), axis=-1).astype(np.float64)
 
     @property
     def estimate(self) -> Tables:
         """The tables as released, and the indicator of the intervals used."""
-        return np.expand_dims(self.values, -5), np.expand_dims(self.counted, -3)
+        return np.expand_dims(self.values, -5), np.expand_dims(self.used_intervals, -3)
 
     def draws(self, draws: int = _DRAWS) -> tuple[Tables, Array]:
         """Draw possible exact tables, with equal weights; negative cells are kept."""
@@ -103,7 +103,7 @@ class TwoLifeTables:
         return (tables - noise, counted), np.full(draws, 1 / draws)
 
     @cached_property
-    def inferred(self) -> Inference:
+    def log_ratio_inference(self) -> Inference:
         """Inference about the logarithm of the hazard ratio."""
         return infer(self, log_hazard_ratio, _DRAWS)
 
@@ -195,12 +195,12 @@ class HazardRatio(Estimate):
         tables, law = self._tables, NoiseLaw(self.released["scale"])
         noise = noise_draws(law, np.full(tables.values.shape, law.scale), self.released["id"] or str(self.released))
         values = tables.values - np.moveaxis(noise, -1, 0)
-        parts = [log_hazard_ratio((part, tables.counted)) for part in np.array_split(values, _PIECES)]
+        parts = [log_hazard_ratio((part, tables.used_intervals)) for part in np.array_split(values, _PIECES)]
         logarithm, variance = (np.concatenate([part[at] for part in parts]) for at in (0, 1))
         return {"estimate": np.where(np.isfinite(variance), np.exp(logarithm), np.nan)}
 
     def _interval(self, level: float) -> tuple[Any, Any]:
-        low, high = np.exp(self._tables.inferred.interval(level, self.alternative))
+        low, high = np.exp(self._tables.log_ratio_inference.interval(level, self.alternative))
         return low, high
 
     @property
@@ -332,7 +332,7 @@ def hazard_ratio(
 
 
 @hazard_ratio.concludes
-def _(
+def conclude_hazard_ratio(
     measured: NoisyValue,
     time: Column,
     event: Column,
@@ -349,9 +349,9 @@ def _(
     """Compute the hazard ratio from the noisy life tables."""
     pair, ends = chosen_groups(by, groups), interval_edges(time, edges)
     tables = TwoLifeTables(measured.values.reshape(-1, 2, 3, len(ends) - 1), float(np.max(measured.scales)))
-    told = inference_fields(tables.inferred, 0.0, alternative, alpha, confidence)
+    told = inference_fields(tables.log_ratio_inference, 0.0, alternative, alpha, confidence)
     ratio = {name: float(np.exp(told[name])) for name in ("estimate", "low", "high")}
-    if _is_open(ratio, alternative):
+    if _has_infinite_end(ratio, alternative):
         told |= dict.fromkeys(("standard_error", "noise_standard_error"), math.inf)
     events = tables.values[:, :, 0].sum(axis=(0, -1))
     return HazardRatio(
@@ -359,7 +359,7 @@ def _(
         term=f"hazard ratio: {pair[0]} / {pair[1]}",
         n=max(float(tables.values.sum()), 0.0),
         events=tuple(np.maximum(events, 0.0).tolist()),
-        until=float(ends[int(tables.counted.sum(axis=-1).max())]),
+        until=float(ends[int(tables.used_intervals.sum(axis=-1).max())]),
         edges=tuple(ends.tolist()),
         column=time.name,
         event=event.name,
@@ -368,12 +368,12 @@ def _(
         strata=None if strata is None else strata.name,
         bounds=(time.low, time.high),
         nan_policy=nan_policy,
-        notes=_notes(tables, is_open=_is_open(ratio, alternative)),
+        notes=_notes(tables, is_open=_has_infinite_end(ratio, alternative)),
         released={"values": tables.values.tolist(), "scale": tables.scale, "id": measured.id},
     )
 
 
-def _is_open(ratio: Mapping[str, float], alternative: Alternative) -> bool:
+def _has_infinite_end(ratio: Mapping[str, float], alternative: Alternative) -> bool:
     """Return whether the interval has an end of 0 or infinity, apart from the open end of a one-sided interval."""
     return (ratio["low"] == 0 and alternative != "less") or (math.isinf(ratio["high"]) and alternative != "greater")
 
@@ -382,7 +382,7 @@ def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
     """Return notes on the reliability of the ratio."""
     if is_open:
         return ("Uninformative: the noise hides who is at risk. Use more epsilon or rows, or wider intervals.",)
-    found, notes = tables.inferred, []
+    found, notes = tables.log_ratio_inference, []
     if not tables.has_clear_sizes:
         notes.append(
             "Uninformative: a group is hardly larger than the noise in its size. Do not trust the p-value and the "
@@ -396,12 +396,12 @@ def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
         )
     if tables.values[:, :, 0].sum(axis=(0, -1)).min() < _FEW:
         notes.append("A group has few events: the normal law of the logarithm is not accurate.")
-    if tables.crowded:
+    if tables.has_saturated_interval:
         notes.append(
             "In an interval nearly all of a group have the event, nobody knows how fast: the ratio may be off. Use "
             "narrower intervals."
         )
-    if lost := int((tables.counted.sum(axis=-1) == 0).sum()):
+    if lost := int((tables.used_intervals.sum(axis=-1) == 0).sum()):
         notes.append(f"{lost} of {len(tables.values)} strata do not count: too few rows for the noise.")
     return tuple(notes)
 
@@ -449,7 +449,7 @@ def plan_hazard_ratio(
     table = np.zeros((parts, 1, 3, len(ends) - 1))
     table[..., 0, :], table[..., 1, -1] = -np.diff(left), left[-1]
     tables = TwoLifeTables(rows[:, None, None] * table / parts, float(np.max(curator.planned.scales)))
-    smallest, found = f"smallest hazard ratio found with probability {FOUND}{given}", tables.inferred
+    smallest, found = f"smallest hazard ratio found with probability {FOUND}{given}", tables.log_ratio_inference
     if not np.isfinite(found.interval(1 - alpha)).all():
         return {smallest: NONE}
     noise, error = float(found.noise_standard_error), float(found.standard_error)

@@ -161,7 +161,7 @@ class McNemar(Release):
             ax.plot([self.low, self.high], [0, 0], color=NOISY, lw=3, label=label)
             exact = NoisyCounts(np.array([self.released]), [NoiseLaw(0.0)] * 2, form="halves")
             ends = infer(exact, discordant_share).interval(self.confidence, self.alternative)
-            inner = [_odds(share_of_angle(end)) for end in ends]
+            inner = [_odds_of_share(share_of_angle(end)) for end in ends]
             if inner[0] > 0 and math.isfinite(inner[1]):
                 ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")
         if 0 < self.odds_ratio < math.inf:
@@ -254,7 +254,7 @@ def mcnemar(
 
 
 @mcnemar.concludes
-def _(
+def conclude_mcnemar(
     measured: NoisyCounts,
     column: Column,
     other: Column,
@@ -277,9 +277,9 @@ def _(
         alpha=alpha,
         rejected=p <= alpha,
         discordant=max(2 * both, 0.0),
-        odds_ratio=_odds(measured.estimate.share[0, 0]),
-        low=_odds(low),
-        high=_odds(high),
+        odds_ratio=_odds_of_share(measured.estimate.share[0, 0]),
+        low=_odds_of_share(low),
+        high=_odds_of_share(high),
         confidence=confidence,
         column=column.name,
         other=other.name,
@@ -306,7 +306,7 @@ def discordant_share(counts: Counts) -> tuple[Any, Any, float]:
     return arcsine_share(counts[0])
 
 
-def _odds(part: Any) -> float:
+def _odds_of_share(part: Any) -> float:
     """Return the odds that correspond to a share."""
     return float(part / (1 - part)) if part < 1 else math.inf
 

@@ -365,7 +365,7 @@ def proportions(
 
 
 @proportions.concludes
-def _(
+def conclude_proportions(
     measured: NoisyCounts | NoisyWeighted,
     column: Column,
     by: Column | None,

@@ -449,7 +449,7 @@ def mannwhitneyu(
 
 
 @mannwhitneyu.concludes
-def _(
+def conclude_mannwhitneyu(
     measured: TwoGroups,
     column: Column,
     by: Column,
@@ -555,7 +555,7 @@ def kruskal(
 
 
 @kruskal.concludes
-def _(
+def conclude_kruskal(
     measured: SeveralGroups,
     column: Column,
     by: Column,
@@ -671,7 +671,7 @@ def survival_test(
 
 
 @survival_test.concludes
-def _(
+def conclude_survival_test(
     measured: TwoGroups,
     time: Column,
     event: Column,

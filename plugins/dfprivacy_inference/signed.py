@@ -322,7 +322,7 @@ def wilcoxon(
 
 
 @wilcoxon.concludes
-def _(
+def conclude_wilcoxon(
     measured: Differences,
     column: Column,
     other: Column | None,

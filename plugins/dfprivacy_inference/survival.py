@@ -304,7 +304,7 @@ def kaplan_meier(
 
 
 @kaplan_meier.concludes
-def _(
+def conclude_kaplan_meier(
     measured: NoisyValue,
     time: Column,
     event: Column,

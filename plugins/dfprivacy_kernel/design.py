@@ -10,7 +10,7 @@ import numpy as np
 
 from dfprivacy import ArgumentError, Range
 from dfprivacy.features import Given, OneHot
-from dfprivacy_kernel.embedding import Sample, embed, lengthscales_of, location_points
+from dfprivacy_kernel.embedding import Sample, lengthscales_of, location_points, make_embedding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -214,7 +214,9 @@ class Design:
         """Return the embedding of rows for this design."""
         if not mapped and len(self.lengthscales) > 1:
             raise ArgumentError("The moments test takes one lengthscale.", "Give a single number.")
-        return embed(self.features, self.columns, self.lengthscales, self.points, self.mismatch, mapped=mapped)
+        return make_embedding(
+            self.features, self.columns, self.lengthscales, self.points, self.mismatch, mapped=mapped
+        )
 
     def location_rows(self, points: Array) -> tuple[tuple[Any, ...], ...]:
         """Return test locations as rows of values by column, with categories by name."""

@@ -38,9 +38,9 @@ __all__ = [
     "Sample",
     "apply_map",
     "eigenvalue_bound",
-    "embed",
     "lengthscales_of",
     "location_points",
+    "make_embedding",
     "sums_and_products",
     "weighted_sums",
 ]
@@ -204,7 +204,7 @@ def _joint_length(parts: Iterable[float]) -> float:
     return math.sqrt(sum(part**2 for part in parts))
 
 
-def embed(
+def make_embedding(
     kind: Features,
     columns: Sequence[Column],
     lengthscales: Sequence[float],

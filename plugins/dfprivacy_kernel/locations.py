@@ -12,7 +12,7 @@ import numpy as np
 from dfprivacy import NanPolicy, Range, Release, mechanism
 from dfprivacy.schema import chosen_groups
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, group_column
-from dfprivacy_kernel.embedding import ROUNDING, embed
+from dfprivacy_kernel.embedding import ROUNDING, make_embedding
 from dfprivacy_kernel.statistics import GroupStatistic, norm_ratio
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def kernel_locations(
     check_groups(compared, design, "moments")
     points, chosen = design.points, []
     for step in range(n_locations):
-        embedding = embed("me", design.columns, design.lengthscales, points, design.mismatch, mapped=False)
+        embedding = make_embedding("me", design.columns, design.lengthscales, points, design.mismatch, mapped=False)
         (best,) = curator.select(Witness(compared, embedding), share=Fraction(1, n_locations))
         chosen.append(points[best])
         (part,) = embedding.parts

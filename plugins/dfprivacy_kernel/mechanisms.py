@@ -13,7 +13,7 @@ from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_group
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.law import SHARE, MMDMeasurement, share_interval
 from dfprivacy_kernel.moments import Contrast, Differences, Summary
-from dfprivacy_kernel.printed import Variant, measure_printed
+from dfprivacy_kernel.printed import Variant, measure_paper_moments
 from dfprivacy_kernel.results import Comparison, Decision, Evidence, KernelTest, Method, conclude_test
 from dfprivacy_kernel.statistics import (
     PairedSeparation,
@@ -188,7 +188,9 @@ def kernel_two_sample(
 
 
 @kernel_two_sample.concludes
-def _(measured: tuple[Comparison, Evidence], *, confidence: Probability = 0.95) -> KernelTest:
+def conclude_kernel_two_sample(
+    measured: tuple[Comparison, Evidence], *, confidence: Probability = 0.95
+) -> KernelTest:
     """Compute the test from the measurement."""
     return conclude_test(*measured, confidence)
 
@@ -221,7 +223,7 @@ def _measure_contrast(
     design, groups, kind = comparison.design, comparison.groups, comparison.design.features
     evidence: Evidence
     if comparison.variant is not None:
-        evidence = measure_printed(curator, comparison.variant, groups, embedding, kind)
+        evidence = measure_paper_moments(curator, comparison.variant, groups, embedding, kind)
     elif groups.paired:
         summary = Summary(groups, embedding, kind)
         evidence = (summary.noisy_moments(curator.measure(summary, noise="gaussian")),)

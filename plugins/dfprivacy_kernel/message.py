@@ -15,7 +15,7 @@ from dfprivacy.wording import number
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, required_columns
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.moments import Party, Scales, Summary, max_difference, parties_test
-from dfprivacy_kernel.printed import measure_printed, printed_test
+from dfprivacy_kernel.printed import measure_paper_moments, paper_test
 from dfprivacy_kernel.results import KernelTest
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class KernelMessage(Release):
                 "Both parties must agree on columns, bounds, lengthscale and locations beforehand.",
             )
         variant = self.design.get("variant")
-        test = parties_test if variant is None else printed_test
+        test = parties_test if variant is None else paper_test
         gone = [each.missing for each in (self, other) if each.missing is not None]
         errors = [each.missing_standard_error or 0.0 for each in (self, other)]
         return KernelTest(
@@ -211,7 +211,7 @@ def kernel_message(
     given = required_columns(curator, design.columns, nan_policy)
     table, embedding = Groups(None, (), None if given else (size,), given, (size,)), design.embedding(mapped=False)
     if variant == "nte":
-        (party,) = measure_printed(curator, variant, table, embedding, features)
+        (party,) = measure_paper_moments(curator, variant, table, embedding, features)
     else:
         summary = Summary(table, embedding, features)
         party = summary.noisy_moments(curator.measure(summary, noise="gaussian"))
@@ -219,7 +219,9 @@ def kernel_message(
 
 
 @kernel_message.concludes
-def _(measured: tuple[Design, Party, int, NanPolicy], *, variant: Literal["nte"] | None = None) -> KernelMessage:
+def conclude_kernel_message(
+    measured: tuple[Design, Party, int, NanPolicy], *, variant: Literal["nte"] | None = None
+) -> KernelMessage:
     """Return the message from the measured moments."""
     design, party, rows, nan_policy = measured
     left_out = nan_policy == "omit"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
-__all__ = ["Moment", "Variant", "measure_printed", "printed_test", "weighted_chi_squared"]
+__all__ = ["Moment", "Variant", "measure_paper_moments", "paper_test", "weighted_chi_squared"]
 
 Variant: TypeAlias = Literal["tcmc", "nte"]
 Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
@@ -97,7 +97,7 @@ class Moment(GroupStatistic):
         return math.sqrt(self.dimension) if norm == 1 else 1.0
 
 
-def measure_printed(
+def measure_paper_moments(
     curator: Curator, variant: Variant, groups: Groups, embedding: Embedding, kind: Features
 ) -> tuple[Party, ...]:
     """Measure the mean w, then the covariance Λ, of pairs of rows or of each party's rows.
@@ -131,7 +131,7 @@ def measure_printed(
     return tuple(parties)
 
 
-def printed_test(parties: Sequence[Party]) -> Conclusion:
+def paper_test(parties: Sequence[Party]) -> Conclusion:
     """Test with the null distribution of the paper, a weighted sum of chi-squared variables.
 
     One party is of pairs (TCMC), two are NTE's. The weights know the noise of w, but not that of Λ: the p-value is

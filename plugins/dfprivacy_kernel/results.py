@@ -15,7 +15,7 @@ from dfprivacy.schema import as_probability
 from dfprivacy.wording import noise_share, number, uncertainty
 from dfprivacy_kernel.law import MMDMeasurement
 from dfprivacy_kernel.moments import FEW, Contrast, Party, contrast_test, parties_test
-from dfprivacy_kernel.printed import printed_test
+from dfprivacy_kernel.printed import paper_test
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,7 @@ def _moments_fields(comparison: Comparison, evidence: Contrast | tuple[Party, ..
     if isinstance(evidence, Contrast):
         conclusion, sizes, count_noise = contrast_test(evidence), evidence.sizes, evidence.count_noise
     else:
-        conclusion = (parties_test if variant is None else printed_test)(evidence)
+        conclusion = (parties_test if variant is None else paper_test)(evidence)
         sizes = tuple(each.size for each in evidence)
         count_noise = math.hypot(*(each.count_noise for each in evidence)) / math.sqrt(len(evidence))
     if groups.rows is not None:

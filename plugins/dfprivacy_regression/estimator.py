@@ -65,7 +65,7 @@ class _ReleasedEstimator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
                 said = f"X has the shape {rows.shape}, not (rows, {len(names)})."
                 raise ArgumentError(said, f"Give the columns {', '.join(names)}.")
             X = dict(zip(names, rows.T, strict=True))
-        return self.release.linear(X)
+        return self.release.linear_predictor(X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

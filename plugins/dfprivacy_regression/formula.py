@@ -172,7 +172,7 @@ def _parsed_terms(formula: str) -> list[tuple[str, ...]]:
     if len(formula) > _LENGTH_MAX:
         raise ArgumentError(f"{wrong}: it has more than {_LENGTH_MAX:,} characters.", _FORMULA_HINT)
     try:
-        if _expanded(parser.get_ast(formula)) > _TERMS_MAX:
+        if _max_terms(parser.get_ast(formula)) > _TERMS_MAX:
             raise ArgumentError(f"{wrong}: they may be more than {_TERMS_MAX} terms.", "Write out those you want.")
         terms: Any = parser.get_terms(formula).root
     except (FormulaicError, RecursionError, ValueError, SyntaxError) as error:
@@ -186,9 +186,9 @@ def _parsed_terms(formula: str) -> list[tuple[str, ...]]:
     return sorted(found, key=len)
 
 
-def _expanded(node: Any) -> float:
+def _max_terms(node: Any) -> float:
     """Bound the number of terms that a parsed formula expands to."""
-    parts = [_expanded(part) for part in getattr(node, "args", ())]
+    parts = [_max_terms(part) for part in getattr(node, "args", ())]
     match str(getattr(node, "operator", "")):
         case "**" | "^":
             base, power = parts[0], re.fullmatch(r"[0-9]{1,2}", str(node.args[1]))
@@ -244,7 +244,7 @@ def _expression(text: object, known: Mapping[str, Column]) -> Expression:
 
     try:
         tree = ast.parse(_QUOTED.sub(quoted, str(text)).strip(), mode="eval").body
-        found: Expression = _evaluated(tree, {place: name for name, place in names.items()})
+        found: Expression = _evaluate(tree, {place: name for name, place in names.items()})
     except (SyntaxError, ValueError, RecursionError, MemoryError, KeyError, TypeError):
         raise ArgumentError(
             f"The term {str(text)[:100]!r} is not supported.",
@@ -253,7 +253,7 @@ def _expression(text: object, known: Mapping[str, Column]) -> Expression:
     return found
 
 
-def _evaluated(tree: ast.AST, names: Mapping[str, str]) -> Any:
+def _evaluate(tree: ast.AST, names: Mapping[str, str]) -> Any:
     """Return the value of a parsed expression; raise a KeyError or TypeError for other operations."""
     match tree:
         case ast.Name(name):
@@ -261,13 +261,13 @@ def _evaluated(tree: ast.AST, names: Mapping[str, str]) -> Any:
         case ast.Constant(value) if isinstance(value, str | int | float):
             return value
         case ast.UnaryOp(op, of):
-            return _OPERATORS[type(op)](_evaluated(of, names))
+            return _OPERATORS[type(op)](_evaluate(of, names))
         case ast.BinOp(left, op, right):
-            return _OPERATORS[type(op)](_evaluated(left, names), _evaluated(right, names))
+            return _OPERATORS[type(op)](_evaluate(left, names), _evaluate(right, names))
         case ast.Compare(left, [op], [right]):
-            return _OPERATORS[type(op)](_evaluated(left, names), _evaluated(right, names))
+            return _OPERATORS[type(op)](_evaluate(left, names), _evaluate(right, names))
         case ast.Call(ast.Name(name) | ast.Attribute(ast.Name("np"), name), [of], []):
-            return _FUNCTIONS[name](_evaluated(of, names))
+            return _FUNCTIONS[name](_evaluate(of, names))
     raise TypeError
 
 
@@ -279,9 +279,11 @@ def _regressors(
     spanned: dict[frozenset[str], set[frozenset[str]]] = {frozenset(): {frozenset()}}
     for term in (tuple(_factor(text, known) for text in term) for term in terms):
         of_numbers = frozenset(factor.text for factor in term if not factor.levels)
-        codings = _codings([factor.text for factor in term if factor.levels], spanned.setdefault(of_numbers, set()))
+        codings = _factor_codings(
+            [factor.text for factor in term if factor.levels], spanned.setdefault(of_numbers, set())
+        )
         if len(term) > 1:
-            numbers += [column for coding in codings for column in _products(term, coding)]
+            numbers += [column for coding in codings for column in _product_columns(term, coding)]
         elif term[0].levels:
             categorical.append(term[0].column)
         else:
@@ -295,7 +297,7 @@ def _regressors(
     return tuple(numbers), tuple(categorical)
 
 
-def _codings(names: Sequence[str], spanned: set[frozenset[str]]) -> list[dict[str, bool]]:
+def _factor_codings(names: Sequence[str], spanned: set[frozenset[str]]) -> list[dict[str, bool]]:
     """Choose the coding of a term's categorical factors that avoids collinear columns, as patsy does.
 
     Parameters
@@ -326,7 +328,7 @@ def _codings(names: Sequence[str], spanned: set[frozenset[str]]) -> list[dict[st
     return codings
 
 
-def _products(term: Sequence[_Factor], coding: Mapping[str, bool]) -> list[Column]:
+def _product_columns(term: Sequence[_Factor], coding: Mapping[str, bool]) -> list[Column]:
     """Return the columns of a product of factors, one for each combination of the levels that are coded."""
     choices = []
     for factor in (each for each in term if not each.levels or each.text in coding):

@@ -301,7 +301,7 @@ def _sum_noise(curator: Curator, dimension: int, share: Fraction) -> float:
 
 
 @ols.concludes
-def _(measured: OLSMeasurement, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> OLS:
+def conclude_ols(measured: OLSMeasurement, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> OLS:
     """Compute the coefficients, their errors and R² from the measured moments.
 
     Intervals are quantiles of a confidence distribution: the average, over draws of what the moments may be without

@@ -230,7 +230,7 @@ def logit(
     return replace(measured, squares=squares * sizes**2, spreads=math.sqrt(unsure) * sizes**2)
 
 
-def _rarer_outcome(known: DesignMoments) -> tuple[float, float]:
+def _rarer_outcome_rows(known: DesignMoments) -> tuple[float, float]:
     """Return the noisy number of rows with the rarer outcome, and its standard error."""
     index = known.design.moment_index()
     n, ones = known.moments[[0, index[0, -1]]]
@@ -248,7 +248,9 @@ def _information_change(known: DesignMoments, way: Numbers) -> float:
 
 
 @logit.concludes
-def _(measured: LogitMeasurement, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> Logit:
+def conclude_logit(
+    measured: LogitMeasurement, *, alpha: Probability = 0.05, confidence: Probability = 0.95
+) -> Logit:
     """Compute coefficients with errors that cover sampling, noise and unfinished Newton steps."""
     known, design, information = measured.known, measured.known.design, measured.information
     start, change = design.units_map()
@@ -263,7 +265,7 @@ def _(measured: LogitMeasurement, *, alpha: Probability = 0.05, confidence: Prob
     left = max(1 - _information_change(known, last), 1e-9)  # of the information, at least, in a typical row
     settled = bent * np.abs(last) <= _LAST_STEP * np.sqrt(np.diag(inverse + noise))
     converged = l1_norm(last) < LONG * (1 - 1e-9) and bool(settled.all())
-    events, unsure = _rarer_outcome(known)
+    events, unsure = _rarer_outcome_rows(known)
     needed = _MIN_EVENTS * design.width
     enough = events - _EVENT_ERRORS * unsure >= needed
     counted = "" if design.weights is None else _RARE_WEIGHTED

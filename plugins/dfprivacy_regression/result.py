@@ -147,7 +147,7 @@ class Regression(Release):
         """Names of the regressors: numeric columns, then factors."""
         return [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
 
-    def linear(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
+    def linear_predictor(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
         """Return the linear predictor for rows with known regressors.
 
         Parameters
@@ -261,14 +261,14 @@ class Regression(Release):
         share = (1 - self.confidence) / 2
         head = f"{'coef':>10}{'std err':>10}{'t':>9}{'P>|t|':>8}{f'[{share:.3g}':>12}{f'{1 - share:.3g}]':>12}"
         rows = [
-            f"{name:<{wide}}{_formatted(self.params[name]):>10}{self.bse[name]:>10.3g}"
-            f"{_formatted(self.tvalues[name], '.3f'):>9}"
+            f"{name:<{wide}}{_format_or_none(self.params[name]):>10}{self.bse[name]:>10.3g}"
+            f"{_format_or_none(self.tvalues[name], '.3f'):>9}"
             f"{self.pvalues[name]:>8.3f}{self.low[name]:>12.4g}{self.high[name]:>12.4g}"
             for name in self.params
         ]
         title = f"{type(self).__name__} Regression Results, with differential privacy"
         lines = [f"{title:^{len(line)}}", line, self.formula]
-        lines += [f"No. Observations: {self.nobs:,.0f}    {self._quality()}", f"Measured: {STAGES[self.stages]}"]
+        lines += [f"No. Observations: {self.nobs:,.0f}    {self._fit_text()}", f"Measured: {STAGES[self.stages]}"]
         lines += [
             f"Intervals: {covered_phrase(self.covers or 'population')}",
             line,
@@ -284,12 +284,12 @@ class Regression(Release):
             pvalue = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"  # noqa: PLR2004
             noise = f"noise alone ± {self.noise_standard_errors[name]:.2g}"
             ends = f"{self.low[name]:.4g} to {self.high[name]:.4g}"
-            rows.append((name, f"{_formatted(value)} ± {self.bse[name]:.2g} ({ends}), {pvalue}; {noise}"))
+            rows.append((name, f"{_format_or_none(value)} ± {self.bse[name]:.2g} ({ends}), {pvalue}; {noise}"))
         unsure = f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""
         rows += [("rows", f"{self.nobs:,.0f}{unsure}")]
         if self.weights is not None:
             rows.append(("weights", f"{self.weights}, of rows that have one"))
-        rows += [("fit", f"{self._quality()}; {self.confidence:.4g} intervals include the noise")]
+        rows += [("fit", f"{self._fit_text()}; {self.confidence:.4g} intervals include the noise")]
         rows += [("measured", STAGES[self.stages])]
         return [*rows, *(("note", note) for note in self.notes)]
 
@@ -319,7 +319,7 @@ class Regression(Release):
     _coefficient: ClassVar[str] = "coefficient"
     _row_counts = ("nobs",)
 
-    def _quality(self) -> str:
+    def _fit_text(self) -> str:
         """Describe the goodness of fit."""
         raise NotImplementedError
 
@@ -360,10 +360,10 @@ class OLS(Regression):
     scale: float | None
     robust: bool
 
-    def _quality(self) -> str:
+    def _fit_text(self) -> str:
         ends = f"({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
         errors = "robust" if self.robust else "classical"
-        return f"R-squared: {_formatted(self.rsquared, '.3f')} {ends}; {errors} errors"
+        return f"R-squared: {_format_or_none(self.rsquared, '.3f')} {ends}; {errors} errors"
 
     def estimator(self) -> ReleasedRegressor:
         """Return a scikit-learn regressor with these coefficients, for pipelines and scores on public rows.
@@ -433,7 +433,7 @@ class Logit(Regression):
             return super()._sentence()
         return f"The logistic regression of {self._outcome_words()[0]} did not converge."
 
-    def _quality(self) -> str:
+    def _fit_text(self) -> str:
         return "log-odds"
 
     def odds_ratios(self) -> dict[str, ConfidenceInterval]:
@@ -489,7 +489,7 @@ class Logit(Regression):
         return self._table({name: expit(values).tolist() for name, values in ends.items()})
 
 
-def _formatted(number: float | None, how: str = ".4g") -> str:
+def _format_or_none(number: float | None, how: str = ".4g") -> str:
     """Return a formatted number, or "none" if there is no number."""
     return "none" if number is None else format(number, how)
 

@@ -183,12 +183,12 @@ class LogisticScore(_UnitFeatures):
         self.b = b
         self.pairs = information_entries(design) if information else []
         self.shape = (len(self.pairs) or design.width,)
-        low, nearest, high = _extreme_shares(b)
+        low, nearest, high = _probability_range(b)
         self.top = nearest * (1 - nearest) if information else max(high, 1 - low)
 
     def rows(self, batch: features.Batch) -> Numbers:
         """Return the feature vectors of the rows in a batch, each computed from its own row alone."""
-        x, y, share = _modelled(self.design, self.b, batch)
+        x, y, share = _rows_and_probabilities(self.design, self.b, batch)
         rows = np.empty((self.dimension, batch.size))
         if not self.pairs:
             np.multiply(x, (y - share) / self.top, out=rows)
@@ -228,7 +228,7 @@ class LogisticSquares(_UnitFeatures):
         self.columns = design.read_columns
         self.b, self.directions = b, directions
         self.shape = (len(directions),)
-        low, _, high = _extreme_shares(b)
+        low, _, high = _probability_range(b)
         self.top = max(high, 1 - low) ** 2
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:
@@ -237,7 +237,7 @@ class LogisticSquares(_UnitFeatures):
 
     def rows(self, batch: features.Batch) -> Numbers:
         """Return the feature vectors of the rows in a batch, each computed from its own row alone."""
-        x, y, share = _modelled(self.design, self.b, batch)
+        x, y, share = _rows_and_probabilities(self.design, self.b, batch)
         residual = self.design.row_weights(batch) * (y - share)
         rows = np.zeros((self.dimension, batch.size))
         for at, direction in enumerate(self.directions):
@@ -248,14 +248,14 @@ class LogisticSquares(_UnitFeatures):
         return np.minimum(rows, 1, out=rows).T  # a rounding may be beyond
 
 
-def _extreme_shares(b: Numbers) -> tuple[float, float, float]:
+def _probability_range(b: Numbers) -> tuple[float, float, float]:
     """Return the least probability of a row at coefficients b, the one nearest 1/2, and the largest."""
     reach = float(np.abs(b[1:]).sum()) or 1.0
     low, nearest, high = sigmoid(np.array([b[0] - reach, max(abs(b[0]) - reach, 0.0), b[0] + reach])).tolist()
     return low, nearest, high
 
 
-def _modelled(design: Design, b: Numbers, batch: features.Batch) -> tuple[Numbers, Numbers, Numbers]:
+def _rows_and_probabilities(design: Design, b: Numbers, batch: features.Batch) -> tuple[Numbers, Numbers, Numbers]:
     """Return regressors (with the constant), outcomes, and probabilities at coefficients b, of a batch's rows."""
     z = design.rows(batch)
     x = np.vstack([np.ones(batch.size), z[:-1]])

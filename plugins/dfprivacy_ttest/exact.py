@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["exact_power", "exact_size", "normal_laplace_cdf", "normal_two_laplace_cdf", "over_noisy_variance"]
+__all__ = ["exact_power", "exact_size", "mean_over_noisy_variance", "normal_laplace_cdf", "normal_two_laplace_cdf"]
 
 Test = Literal["one-sample-z", "one-sample-t", "pooled-t"]
 Alternative = Literal["two-sided", "less", "greater"]
@@ -154,7 +154,7 @@ def exact_power(
     Notes
     -----
     With T = Z/X, Z the standardised noisy mean (normal plus Laplace) and X² = U the noisy variance over the
-    true one, the power is E[P(Z beyond tX) | X > 0] (`over_noisy_variance`).
+    true one, the power is E[P(Z beyond tX) | X > 0] (`mean_over_noisy_variance`).
 
     Examples
     --------
@@ -177,10 +177,10 @@ def exact_power(
         return float(rejection_probability(np.asarray(-ndtri(tail))))
     df = float((sizes - 1).sum())
     rates = df * sigma**2 * epsilon * sizes / (sizes - 1)
-    return over_noisy_variance(lambda x: rejection_probability(-stdtrit(df, tail) * x), df / 2, rates)
+    return mean_over_noisy_variance(lambda x: rejection_probability(-stdtrit(df, tail) * x), df / 2, rates)
 
 
-def over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Sequence[float] | Array) -> float:
+def mean_over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Sequence[float] | Array) -> float:
     r"""Return the expectation of a function of a noisy standard deviation, given a positive noisy variance.
 
     Parameters

@@ -144,7 +144,7 @@ def ttest(
 
 
 @ttest.concludes
-def _(
+def conclude_ttest(
     measured: Measured | NoisyWeighted,
     column: Column,
     *,
@@ -263,7 +263,7 @@ def ztest(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -
 
 
 @ztest.concludes
-def _(
+def conclude_ztest(
     measured: Measured,
     column: Column,
     *,
@@ -401,7 +401,7 @@ def ttest_result(
     null = asked["popmean"] if groups == 1 else 0.0
     told = inference_fields(found, null, alternative, asked["alpha"], asked["confidence"])
     away, error, p = told["estimate"] - null, told["standard_error"], told["pvalue"]
-    about = _weighted_fields(sums, bounds) if isinstance(sums, NoisyWeighted) else _fields(sums, asked)
+    about = _weighted_group_fields(sums, bounds) if isinstance(sums, NoisyWeighted) else _group_fields(sums, asked)
     if method == "naive":
         known: tuple[str, ...] = () if math.isfinite(p) else (_UNDEFINED,)
     elif isinstance(sums, NoisyWeighted):
@@ -421,7 +421,7 @@ def ttest_result(
     )
 
 
-def _fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _group_fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a result that are about its groups."""
     missing, missing_standard_error = sums.missing or (None, None)
     return {
@@ -435,7 +435,7 @@ def _fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _weighted_fields(sums: NoisyWeighted, bounds: tuple[float, float]) -> dict[str, Any]:
+def _weighted_group_fields(sums: NoisyWeighted, bounds: tuple[float, float]) -> dict[str, Any]:
     """Return the fields of a weighted result that are about its groups."""
     means, _, df = mean(sums.estimate, bounds)
     return {

@@ -357,7 +357,7 @@ def inference_hazards(runs: int = 1000) -> Rows:
             exact = trials(rng, runs, n, design, intervals)
             for table in exact + rng.laplace(0, 2 / epsilon, exact.shape):
                 life = TwoLifeTables(table, 2 / epsilon)
-                found = life.inferred
+                found = life.log_ratio_inference
                 low, high = found.interval(0.95)
                 covered.append(low <= np.log(design[0]) <= high)
                 said.append(not (np.isfinite(high - low) and life.has_clear_sizes))

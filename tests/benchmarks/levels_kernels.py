@@ -30,7 +30,7 @@ from dfprivacy.local import Arc
 from dfprivacy.release import NoisyValue
 from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_half_width
 from dfprivacy_dcor.inference import UNINFORMATIVE, NoisyStatistics, null_tail
-from dfprivacy_dcor.mechanisms import criterion
+from dfprivacy_dcor.mechanisms import hsic_interval
 from dfprivacy_dcor.parties import (
     _HARMONICS_FROM,
     MessageResult,
@@ -495,7 +495,7 @@ def levels_hsic(runs: int = 1500, rows: int = 2000) -> Rows:
         for known, told in zip(truth, noisy, strict=True):
             if known[5] * n >= 4:
                 value = (known[0] / (known[5] - 1 / n)) ** 2
-                _, least, greatest = criterion(told[0], scales[0], told[5], scales[5], n, 1.0, 0.95)
+                _, least, greatest = hsic_interval(told[0], scales[0], told[5], scales[5], n, 1.0, 0.95)
                 held.append(least - 1e-9 <= value <= greatest + 1e-9)
         return runs, hits, float(np.mean(held)) if held else 1.0
 
@@ -554,7 +554,7 @@ class Parties:
         kept = np.flatnonzero(self.spaces[1].complete(rows))
         if len(kept) < ROWS_MIN:
             return None
-        own, message = self.spaces[1].coordinates(rows)[kept, 0], message.only(kept)
+        own, message = self.spaces[1].coordinates(rows)[kept, 0], message.subset(kept)
         if not message.blocks():
             return None
         if (own == own[0]).all():

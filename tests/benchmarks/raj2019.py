@@ -29,7 +29,7 @@ from dfprivacy import Column
 from dfprivacy_kernel import printed
 from dfprivacy_kernel.design import Design
 from dfprivacy_kernel.moments import Party, Scales
-from dfprivacy_kernel.printed import moment_sensitivities, printed_test
+from dfprivacy_kernel.printed import moment_sensitivities, paper_test
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def papers_raj2019_power(runs: int = 80) -> Rows:
                 x, y = draw()
                 for epsilon in EPSILONS:
                     for which, evidence in variants(rng, x, y, kind, epsilon).items():
-                        found = printed_test(evidence)
+                        found = paper_test(evidence)
                         hits[which, epsilon].append(found.pvalue <= 0.05)
                         hits[f"{which}, naive χ²", epsilon].append(chi2.sf(found.statistic, x.shape[1]) <= 0.05)
                     if kind == "me":
@@ -114,7 +114,7 @@ def papers_raj2019_levels(runs: int = 180) -> Rows:
             values = np.clip(DATA[asked.data](rng, sum(asked.sizes)), asked.low, asked.high)[:, None]
             x, y = np.split(embedding.parts[0].features(values), [asked.sizes[0]])
             for which, evidence in variants(rng, x, y, "me", asked.epsilon).items():
-                p = printed_test(evidence).pvalue
+                p = paper_test(evidence).pvalue
                 counted[which, asked.data] += [0, 1, *(p <= level for level in LEVELS)]
     for (which, kind), (number, answers, *hits) in counted.items():
         yield which, kind, number, f"{answers:,}", *(f"{hit / max(answers, 1):.4f}" for hit in hits)
@@ -292,7 +292,7 @@ def papers_raj2019_wishart(runs: int = 60) -> Rows:
                                 replace(each, second=v.T @ v / (n - 1) + noise(kind, rng, epsilon))
                                 for each, v in pairs
                             ]
-                        hits[variant, kind, epsilon] += printed_test(parties).pvalue <= 0.05
+                        hits[variant, kind, epsilon] += paper_test(parties).pvalue <= 0.05
         yield name, *(" ".join(f"{hits[*head, epsilon] / runs:.2f}" for epsilon in EPSILONS) for head in heads)
 
 

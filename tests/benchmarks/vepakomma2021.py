@@ -26,7 +26,7 @@ from scipy.optimize import brentq
 from dfprivacy import Column
 from dfprivacy._table.batch import Batch, number
 from dfprivacy_dcor.inference import NoisyStatistics, null_tail
-from dfprivacy_dcor.paper import ProjectionMessage, Projections, kenthapadi
+from dfprivacy_dcor.paper import ProjectionMessage, Projections, kenthapadi_scale
 from dfprivacy_dcor.parties import _random_blocks
 from dfprivacy_dcor.points import Line, Lines, Points, five_numbers, grid_bits, on_grid
 from dfprivacy_dcor.spaces import metric_space, unit_vectors
@@ -88,7 +88,7 @@ def squared(x: Array, y: Array) -> tuple[Array, float, Array]:
 
 def unsafe_noise(directions: Array, epsilon: float) -> float:
     """The paper's scale of noise: for one attribute of a row that moves by its width. It does not protect rows."""
-    return kenthapadi(epsilon, DELTA) * float(np.abs(directions).max())
+    return kenthapadi_scale(epsilon, DELTA) * float(np.abs(directions).max())
 
 
 def row_noise(columns: tuple[Column, ...], directions: Array, epsilon: float) -> float:
@@ -96,7 +96,7 @@ def row_noise(columns: tuple[Column, ...], directions: Array, epsilon: float) ->
     if not epsilon:
         return 0.0
     statistic = Projections(columns, directions, np.zeros(4, dtype=np.int64), split=True)
-    return kenthapadi(epsilon, DELTA) * statistic.sensitivity("replace_one", 2, frozenset())
+    return kenthapadi_scale(epsilon, DELTA) * statistic.sensitivity("replace_one", 2, frozenset())
 
 
 def columns_of(x: Array, name: str = "x") -> tuple[Column, ...]:

@@ -14,7 +14,7 @@ import pytest
 
 from dfprivacy.local import Arc
 from dfprivacy_dcor.angles import PLACES, best_half_width
-from dfprivacy_dcor.paper import kenthapadi
+from dfprivacy_dcor.paper import kenthapadi_scale
 from dfprivacy_dcor.points import Line, covariance, covariance_u
 
 PHI = NormalDist()
@@ -137,7 +137,7 @@ def test_noise_for_an_attribute_does_not_protect_a_row():
     """A row of 10 columns moves its projection by 10 w_2(P): at ε = 1, δ is 0.5 in place of 0.00001."""
     p, epsilon = 10, 1.0
     w = 1 / math.sqrt(p)  # u = (1, ..., 1)/√p, x from (0, ..., 0) to (1, ..., 1)
-    sigma = kenthapadi(epsilon, 1e-5) * w
+    sigma = kenthapadi_scale(epsilon, 1e-5) * w
     moves = math.sqrt(p) / sigma
 
     delta = PHI.cdf(moves / 2 - epsilon / moves) - math.exp(epsilon) * PHI.cdf(-moves / 2 - epsilon / moves)

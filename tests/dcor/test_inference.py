@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from dfprivacy_dcor.inference import NoisyStatistics, noisy_tail, null_tail
-from dfprivacy_dcor.mechanisms import criterion
+from dfprivacy_dcor.mechanisms import hsic_interval
 
 
 @pytest.mark.parametrize("spread", [0.0, 1e-9, 0.05, 0.4, 1.0])
@@ -158,7 +158,7 @@ def test_intervals_cover():
 
     found = [numbers(v, scale).interval(0.95) for v in truth + rng.laplace(scale=scale, size=(2000, 5))]
     drawn = zip(rng.laplace(0.05, 0.004, 2000), rng.laplace(0.8, 0.01, 2000), strict=True)
-    ends = [criterion(root, 0.004, share, 0.01, n, 1.0, 0.95)[1:] for root, share in drawn]
+    ends = [hsic_interval(root, 0.004, share, 0.01, n, 1.0, 0.95)[1:] for root, share in drawn]
 
     assert np.mean([low <= ratio <= high for low, high in found]) > 0.95
     assert np.mean([low <= square <= high for low, high in ends]) > 0.95

@@ -24,7 +24,7 @@ from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor import DistanceMessage, Estimate, ProjectionMessage, SharedCorrelation, load_message
 from dfprivacy_dcor.angles import PLACES, Angles, best_half_width
 from dfprivacy_dcor.message import checked_message
-from dfprivacy_dcor.paper import Projections, kenthapadi
+from dfprivacy_dcor.paper import Projections, kenthapadi_scale
 from dfprivacy_dcor.points import Line, covariance_u, on_grid
 from dfprivacy_dcor.spaces import unit_vectors
 
@@ -483,7 +483,9 @@ def test_the_papers_message_protects_whole_rows(split, factor):
     columns = tuple(dp.Column(name, bounds=(-1.5, 1.5), fill=0.0) for name in "xw")
     statistic = Projections(columns, wider.directions, wider.turns, split=split)
     change = statistic.sensitivity("replace_one", 2, frozenset())
-    assert kenthapadi(0.9, 0.9e-5) * change == pytest.approx(wider.scale, rel=1e-4)  # appendix D costs the same
+    assert kenthapadi_scale(0.9, 0.9e-5) * change == pytest.approx(
+        wider.scale, rel=1e-4
+    )  # appendix D costs the same
     assert 1.25 < wider.scale / found.scale < 1.36
     assert gaussian_scale(0.9, 0.9e-5) * change == pytest.approx(found.scale, rel=1e-4)
     assert wider.privacy.delta == found.privacy.delta
@@ -516,7 +518,7 @@ def test_the_owner_gets_the_estimate():
 
     assert message.estimate(filled, **terms) == found
     assert message.estimate(np.stack([filled, z / 3 + 0.5], axis=1), **terms) == plane
-    assert message.only(there).estimate(scaled[there], alpha=0.02, **terms) == complete
+    assert message.subset(there).estimate(scaled[there], alpha=0.02, **terms) == complete
     assert (complete.pvalue, complete.alpha, complete.rejected) == (0.01, 0.02, True)
     assert not message.estimate(filled, permutations=9, seed=1).rejected
     assert (bob.budget.spent, [*bob.releases], bob._target.account.entries()) == (0, [], [])

@@ -17,7 +17,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import NoisyValue
 from dfprivacy.testing import seeded_noise
 from dfprivacy_eda import aggregate, describe
-from dfprivacy_eda.describe import Summed
+from dfprivacy_eda.describe import JointSums
 from dfprivacy_eda.sums import draw_noise
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -231,7 +231,7 @@ def test_errors_where_rows_come_and_go_are_those_of_reference():
     y = (mean - 50) / 50
     squares = (sd / 50) ** 2 * (n - 1) + n * y * y
     part = NoisyValue(np.array([n * y, 2 * squares - n]), np.array([2.0, 2.0]), None)
-    whole = Summed(n, NoiseLaw(2.0, kind="cube", dimension=3), {"hours": part}, "rows")
+    whole = JointSums(n, NoiseLaw(2.0, kind="cube", dimension=3), {"hours": part}, "rows")
 
     measured = whole.column_sums(column, 2, None, complete=True)
     drawn, _ = measured.draws()

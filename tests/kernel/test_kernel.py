@@ -11,7 +11,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
-from dfprivacy_kernel.embedding import embed, location_points
+from dfprivacy_kernel.embedding import location_points, make_embedding
 
 NAMES = (f"kernel {number}" for number in itertools.count())
 METHODS = ("mmd", "permutation", "moments", "whitened")
@@ -433,7 +433,7 @@ def test_gaps_are_no_difference_as_printed(variant):
 def test_noise_of_nystrom_features_is_a_path_of_a_gaussian_process():
     """Alike in all coordinates of the span of landmarks, at the landmarks it has the kernel as its covariance."""
     columns = [dp.Column(name, bounds=(-3.0, 3.0)) for name in "xy"]
-    embedding = embed("nystrom", columns, (1.5,), location_points(columns, None, 12))
+    embedding = make_embedding("nystrom", columns, (1.5,), location_points(columns, None, 12))
     K, to_values = embedding.parts[0].features(embedding.points), np.linalg.inv(embedding.map)
 
     assert to_values @ to_values.T == pytest.approx(K, abs=1e-6)

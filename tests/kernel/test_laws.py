@@ -19,7 +19,7 @@ from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
 from dfprivacy_kernel.law import MMDMeasurement, Moments, Null, cube_law, cube_noise, laplace_tail
 from dfprivacy_kernel.moments import Contrast, Party, Scales, contrast_test, noise_scales, parties_test
-from dfprivacy_kernel.printed import printed_test, weighted_chi_squared
+from dfprivacy_kernel.printed import paper_test, weighted_chi_squared
 
 # The law of the MMD
 
@@ -296,7 +296,7 @@ def printed(rng, S, n, noise, count, second_noise=0.0):
             error = np.triu(second_noise * rng.standard_normal((J, J)))
             second = S + np.outer(mean, mean) + error + np.triu(error, 1).T
             parties.append(Party(mean, second, Scales(noise, math.inf, second_noise, second_noise), float(n)))
-        found.append(printed_test(parties).pvalue)
+        found.append(paper_test(parties).pvalue)
     return np.array(found)
 
 
@@ -320,4 +320,4 @@ def test_without_noise_it_is_the_t_test_of_pairs():
     z = np.random.default_rng(5).uniform(-0.5, 1, 400)
     party = Party(np.array([z.mean()]), np.array([[z @ z / 399]]), Scales(0, math.inf, 0, 0), 400.0)
 
-    assert printed_test([party]).statistic == pytest.approx((z.mean() / (z.std(ddof=1) / 20)) ** 2)
+    assert paper_test([party]).statistic == pytest.approx((z.mean() / (z.std(ddof=1) / 20)) ** 2)

@@ -22,7 +22,7 @@ from dfprivacy._table.batch import Batch
 from dfprivacy.schema import Column
 from dfprivacy.statistics import OfPermutations
 from dfprivacy_kernel.design import Groups
-from dfprivacy_kernel.embedding import eigenvalue_bound, embed, location_points
+from dfprivacy_kernel.embedding import eigenvalue_bound, location_points, make_embedding
 from dfprivacy_kernel.locations import Witness
 from dfprivacy_kernel.moments import Differences, Summary
 from dfprivacy_kernel.printed import Moment, moment_sensitivities
@@ -62,7 +62,7 @@ class Mixture:
     @functools.cache  # noqa: B019 - there are few
     def embedding(self, points=None, *, mapped=True):
         points = location_points(self.columns, None, points or self.points)
-        return embed(self.kind, self.columns, self.lengthscales, points, self.mismatch, mapped=mapped)
+        return make_embedding(self.kind, self.columns, self.lengthscales, points, self.mismatch, mapped=mapped)
 
 
 MIXTURES = {
@@ -363,7 +363,7 @@ def test_what_is_claimed_of_rows_is_rounded_up(kind, lengthscale, high):
     """Diameter and lift are above those of the exact kernel of rounded rows, whatever the scale of the bounds."""
     columns = (Column("x", bounds=(-high, high), fill=0.0), Column("z", categories=("p", "q"), other=True))
     for mismatch in (1e-12, 0.5, 1 - 1e-6, 1 - 1e-12):
-        embedding = embed(kind, columns, [lengthscale], location_points(columns, None, 4), mismatch)
+        embedding = make_embedding(kind, columns, [lengthscale], location_points(columns, None, 4), mismatch)
         ((part, scale),) = embedding.spans
         ends = part.kernel.left(np.array([[-high, high], [0, 1]]))
         nearness = {

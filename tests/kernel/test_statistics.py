@@ -19,8 +19,8 @@ from dfprivacy_kernel.embedding import (
     Embedding,
     Sample,
     apply_map,
-    embed,
     location_points,
+    make_embedding,
     sums_and_products,
     weighted_sums,
 )
@@ -45,7 +45,7 @@ FIVE = np.arange(5.0)[:, None]
 TWO_THREE = np.repeat([0, 1], [2, 3])
 PLANE = tuple(Column(name, bounds=(-3.0, 3.0), fill=0.0) for name in "xy")
 MIXED = (PLANE[0], Column("z", categories=("p", "q", "r")))
-LANDMARKS = embed("nystrom", PLANE, [1.4], location_points(PLANE, None, 40))
+LANDMARKS = make_embedding("nystrom", PLANE, [1.4], location_points(PLANE, None, 40))
 
 
 def batch(rows, columns=PLANE, groups=None):
@@ -72,11 +72,13 @@ def embedded(embedding, rows):
 def test_statistics_of_five_points():
     """MMD with all or some as landmarks, moments of the covariance, and all relabellings have reference values."""
     groups, rows = Groups(BY, PAIR, (2, 3)), batch(FIVE, LINE, TWO_THREE)
-    whole, part = (embed("nystrom", LINE, [math.sqrt(2)], FIVE[at]) for at in ([0, 1, 2, 3, 4], [0, 2, 4]))
+    whole, part = (make_embedding("nystrom", LINE, [math.sqrt(2)], FIVE[at]) for at in ([0, 1, 2, 3, 4], [0, 2, 4]))
     apart = [(Separation(groups, each).value(rows) * Separation(groups, each).part)[0] for each in (whole, part)]
     spread = Spread(groups, whole)
     rearranged = PermutedMMD(groups, whole, 300).value(rows, np.random.default_rng(1))
-    far = embed("nystrom", (Column("x", bounds=(0.0, 600.0), fill=0.0),), [0.1], np.array([[0.0], [600.0]]))
+    far = make_embedding(
+        "nystrom", (Column("x", bounds=(0.0, 600.0), fill=0.0),), [0.1], np.array([[0.0], [600.0]])
+    )
     of_far = PermutedMMD(Groups(BY, PAIR, (100, 300)), far, 9)
 
     assert np.array(apart) * 5 / 6 == pytest.approx([1.0659850493, 0.9780839433], abs=1e-6)
@@ -131,7 +133,7 @@ def test_whitened_statistics():
 
 def test_moments_are_what_they_say():
     """The weighted value holds the difference of the means, the pooled mean, and the pooled second moment."""
-    embedding = embed("me", PLANE, [1.0], location_points(PLANE, None, 4), mapped=False)
+    embedding = make_embedding("me", PLANE, [1.0], location_points(PLANE, None, 4), mapped=False)
     rows = batch(np.random.default_rng(11).uniform(-3, 3, (50, 2)), groups=np.repeat([0, 1], [20, 30]))
     v, asked = embedded(embedding, rows), Differences(Groups(BY, PAIR, (20, 30)), embedding, "me")
 
@@ -143,7 +145,7 @@ def test_moments_are_what_they_say():
 def test_pairs_are_in_the_order_of_the_rows():
     """The mean difference of pairs is that of the first half of the rows from the second."""
     rows = batch([0.0, 1, 3, 4], LINE, [0, 0, 1, 1])
-    embedding = embed("nystrom", LINE, [math.sqrt(2)], FIVE)
+    embedding = make_embedding("nystrom", LINE, [math.sqrt(2)], FIVE)
     phi = embedded(embedding, rows)
 
     found = PairedSeparation(Groups(BY, PAIR, (2, 2), paired=True), embedding).value(rows)[0]
@@ -154,7 +156,7 @@ def test_pairs_are_in_the_order_of_the_rows():
 @pytest.mark.parametrize("kind", ["nystrom", "me", "scf"])
 def test_rows_are_at_most_root_two_apart(kind):
     """Every embedding is scaled to a diameter of √2, and rows keep it."""
-    embedding = embed(kind, PLANE, [1.0, 2.0], location_points(PLANE, None, 20))
+    embedding = make_embedding(kind, PLANE, [1.0, 2.0], location_points(PLANE, None, 20))
     found = embedded(embedding, batch(np.random.default_rng(6).uniform(-3, 3, (300, 2))))
     distances = np.linalg.norm(found[:, None] - found[None], axis=2)
 
@@ -177,7 +179,7 @@ def test_sums_are_exact_and_ignore_the_order():
     """Sums and mapped scatter are the same to the last bit in any order, and those of float64 but for rounding."""
     rng = np.random.default_rng(4)
     points = rng.normal(size=(9000, 2))
-    embedding = embed("nystrom", PLANE, [1.0], location_points(PLANE, None, 30))
+    embedding = make_embedding("nystrom", PLANE, [1.0], location_points(PLANE, None, 30))
 
     def of(rows):
         sample = Sample(embedding, rows, np.arange(9000))
@@ -290,7 +292,7 @@ def test_public_rows_are_free_and_private_ones_have_no_less_sensitivity_in_a_sam
     """Where all columns are public the same rows are drawn; else public ones make nothing smaller."""
     columns = (Column("x", bounds=(-3.0, 3.0), fill=0.0, public=True), MIXED[1])
     embedding, groups = (
-        embed("nystrom", columns, [1.4], location_points(columns, None, 40)),
+        make_embedding("nystrom", columns, [1.4], location_points(columns, None, 40)),
         Groups(BY, PAIR, (6, 6)),
     )
 

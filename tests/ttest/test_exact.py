@@ -12,7 +12,7 @@ from scipy import stats
 
 from dfprivacy import ArgumentError
 from dfprivacy_ttest import exact_power, exact_size
-from dfprivacy_ttest.exact import normal_laplace_cdf, normal_two_laplace_cdf, over_noisy_variance
+from dfprivacy_ttest.exact import mean_over_noisy_variance, normal_laplace_cdf, normal_two_laplace_cdf
 
 W = st.floats(-1e300, 1e300) | st.floats(-50, 50)
 TAU = st.floats(0, 1e300) | st.floats(1e-3, 1e3)
@@ -142,9 +142,9 @@ def test_expectations_over_noisy_variances(k, rates):
         def beyond(x, critical=critical):
             return 2 * cdf(-critical * x, 1.5)
 
-        found = over_noisy_variance(beyond, k, rates)
+        found = mean_over_noisy_variance(beyond, k, rates)
         assert found == pytest.approx(beyond(x) @ weights / weights.sum(), abs=1e-6)
-    assert over_noisy_variance(np.ones_like, k, rates) == pytest.approx(1, abs=1e-6)
+    assert mean_over_noisy_variance(np.ones_like, k, rates) == pytest.approx(1, abs=1e-6)
 
 
 # Type I errors at the nominal 5% level, rows by n, columns by epsilon: Tong et al. (2017), Table 1, with part (d)
