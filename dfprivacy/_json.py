@@ -139,7 +139,7 @@ class JsonConversion:
         try:
             plain = json.loads(text)
         except (TypeError, ValueError, RecursionError):
-            raise ArgumentError("This is no JSON.", "Give what a release's to_json() returned.") from None
+            raise ArgumentError("This is not JSON.", "Give what a release's to_json() returned.") from None
         return read_release(plain)
 
 

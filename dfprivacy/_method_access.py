@@ -150,7 +150,7 @@ class MethodAccess:
         form = mechanism if mechanism is None or mechanism.name == name else mechanism.own
         if mechanism is None or form is None:
             if name in self:
-                raise AttributeError(f"A column is taken by its name in brackets: view[{name!r}].")
+                raise AttributeError(f"Take a column by its name in brackets: view[{name!r}].")
             raise AttributeError(f"There is no method {name!r}. {_suggest_method(name)}")
 
         @trimmed

@@ -54,7 +54,7 @@ class Range:
         for end in (self.low, self.high):
             number = plain_number(end) if isinstance(end, int | float) and not isinstance(end, bool) else math.nan
             if end is not None and (math.isnan(number) or (isinstance(end, int) and math.isinf(number))):
-                raise PluginError(f"The end{quoted(end)} of a range is no number.", "For example Range(0, 1).")
+                raise PluginError(f"The end{quoted(end)} of a range is not a number.", "For example Range(0, 1).")
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise PluginError(f"{self!r} contains no more than one number.", "Give the lower end first.")
 

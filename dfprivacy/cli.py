@@ -84,7 +84,7 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     demo.add_argument("--picture", help="write the picture here instead of to a temporary folder")
     demo.set_defaults(run=_run_demo)
 
-    plugins = commands.add_parser("plugins", help="list the plugins, their methods, and what was left out")
+    plugins = commands.add_parser("plugins", help="list the plugins, their methods, and plugins that were left out")
     plugins.add_argument("--json", action="store_true", help="as JSON")
     plugins.set_defaults(run=_run_plugins)
 
@@ -116,7 +116,7 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     ledger.set_defaults(run=_run_ledger, usage=ledger.error)
 
     answer = commands.add_parser("answer", help="show a custodian the questions of a request, and answer them")
-    answer.add_argument("request", help="the file that an analyst wrote")
+    answer.add_argument("request", help="the request file that an analyst wrote")
     answer.add_argument("--data", required=True, help="the table, in .parquet, .arrow or .csv")
     answer.add_argument("--schema", required=True, help="its schema file")
     answer.add_argument(
@@ -124,8 +124,8 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     answer.add_argument("--output", default="answers.json", help="the new file of answers; default: answers.json")
     answer.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
-    answer.add_argument("--analyst", help="refuse a request of anybody else")
-    answer.add_argument("--yes", action="store_true", help="answer all without asking back")
+    answer.add_argument("--analyst", help="refuse requests of other analysts")
+    answer.add_argument("--yes", action="store_true", help="answer all questions without confirmation")
     answer.set_defaults(run=_run_answer)
 
     add_commands(commands)

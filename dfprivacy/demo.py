@@ -68,7 +68,9 @@ def run(ledger: str, picture: Path) -> None:
     protect_survey(eager, ledger)
     married = eager.dp.ttest("yrs_married", **compared)
     print_section(
-        "Polars DataFrame, same account: are the not (1) and strongly (4) religious married for as long?", married
+        "Polars DataFrame, same account: do not religious (1) and strongly religious (4) "
+        "people differ in years married?",
+        married,
     )
     print_section("", private.budget)
 
@@ -77,15 +79,16 @@ def run(ledger: str, picture: Path) -> None:
         eager.write_parquet(file)
         lazy: Any = pl.scan_parquet(file)
         protect_survey(lazy, ledger)
-        print_section("Polars LazyFrame, streamed from Parquet: do they rate their marriages alike?",
+        print_section("Polars LazyFrame, streamed from Parquet: do their ratings of marriage differ?",
             lazy.dp.chi2("rate_marriage", "religious", method="table", epsilon=0.4))  # fmt: skip
     print_section("", private.budget)
 
     print_section(
-        "A regression: do affairs go with the rating?", private.ols("affairs ~ rate_marriage", epsilon=0.5)
+        "A regression: are affairs associated with the rating?", private.ols("affairs ~ rate_marriage", epsilon=0.5)
     )
     print_section(
-        "Distance correlation: does age go with years of marriage?", private.dcor("age", "yrs_married", epsilon=0.1)
+        "Distance correlation: is age associated with years of marriage?",
+        private.dcor("age", "yrs_married", epsilon=0.1),
     )
     print_section("", private.budget)
 

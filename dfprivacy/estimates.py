@@ -55,9 +55,9 @@ Parameters
 column : str
     A column with bounds.
 nan_policy : {"omit", "fill", "raise"}
-    What becomes of rows without a value: they are left out, count with the column's fill value, or are refused.
+    Policy for missing values: leave the rows out, use the column's fill value, or raise an error.
 alternative : {"two-sided", "less", "greater"}
-    Side of the null hypothesis on which the truth is suspected.
+    Alternative hypothesis: different from, below, or above the null value.
 alpha : float
     Level of the test.
 confidence : float

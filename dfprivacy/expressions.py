@@ -416,8 +416,8 @@ def computed_column(
         raise SchemaError(
             f"The bounds of {name!r} do not follow from its columns: {formula.node} can be {_end(limits[0])} to "
             f"{_end(limits[1])}.",
-            f"Say them by with_columns(..., bounds={{{name!r}: (low, high)}}) or .clip(low, high), or narrow the "
-            "bounds of its columns.",
+            f"Declare them by with_columns(..., bounds={{{name!r}: (low, high)}}) or .clip(low, high), or narrow "
+            "the bounds of its columns.",
         )
     return ComputedColumn(
         name,
@@ -525,7 +525,8 @@ def _numbers(*parts: Any) -> list[Span]:
     spans = [part if isinstance(part, Span) else _constant(part) for part in parts]
     if any(span.kind == "label" for span in spans):
         raise _MisfitError(
-            "a label is no number.", "Give the column bounds if its values are numbers, or map() them to numbers."
+            "a label is not a number.",
+            "Give the column bounds if its values are numbers, or map() them to numbers.",
         )
     return spans
 
@@ -662,7 +663,7 @@ def _check_known(a: Span, values: Sequence[Any]) -> None:
     known = {category_key(each) for each in a.known or ()}
     for value in values:
         if category_key(value) not in known:
-            raise _MisfitError(f"{value!r} is none of the labels.", f"These are {list(a.known or ())[:20]!r}.")
+            raise _MisfitError(f"{value!r} is not among the labels.", f"These are {list(a.known or ())[:20]!r}.")
 
 
 def _isin_span(a: Span, values: tuple[Any, ...]) -> Span:
@@ -717,7 +718,7 @@ def _either_span(a: Any, b: Any) -> Span:
     kinds = {span.kind for span in spans}
     if "label" in kinds:
         if kinds != {"label"}:
-            raise _MisfitError("a row would be a number or a label.", "Let both be numbers, or both labels.")
+            raise _MisfitError("the result would mix numbers and labels.", "Let both be numbers, or both labels.")
         return Span(known=tuple(dict.fromkeys(value for span in spans for value in span.known or ())), kind="label")
     if kinds == {"truth"}:
         return _TRUTH
@@ -992,7 +993,7 @@ def _power(value: Any) -> float:
 
 def _decimals(value: Any) -> float:
     if _number(value) not in range(-15, 16):
-        raise ArgumentError(f"decimals{quoted(value)} is no whole number from -15 to 15.", "Write one.")
+        raise ArgumentError(f"decimals{quoted(value)} is not a whole number from -15 to 15.", "Write one.")
     return _number(value)
 
 
@@ -1178,7 +1179,7 @@ class Expression:
     def __array_ufunc__(self, function: Any, method: str, *parts: Any, **given: Any) -> Expression:
         if method != "__call__" or given or function not in _UFUNCS:
             raise ArgumentError(
-                f"{function.__name__} is no operation on columns.", f"There are {[*_OPERATIONS]!r}."
+                f"{function.__name__} is not an operation on columns.", f"There are {[*_OPERATIONS]!r}."
             )
         return _expression(_UFUNCS[function], *parts)
 

@@ -153,7 +153,7 @@ class Privacy:
     @property
     def note(self) -> str:
         """Sentence on the secret sample; empty if there is none."""
-        of = f"the table is here {self.sample}: counts, sums and intervals for its own number are the sample's"
+        of = f"“the table” means {self.sample}: counts, sums and intervals for the table are about the sample"
         return of if self.sample else ""
 
     @property
@@ -170,8 +170,8 @@ class Privacy:
     @property
     def found_note(self) -> str:
         """Sentence on bounds that were found; empty if no bounds were found."""
-        values = "Values beyond count as the bounds."
-        return f"Bounds were found, not known: {'; '.join(self.found)}. {values}" if self.found else ""
+        values = "Values beyond them count as the nearest bound."
+        return f"Bounds were found, not declared: {'; '.join(self.found)}. {values}" if self.found else ""
 
     @property
     def guarantee(self) -> str:
@@ -181,9 +181,9 @@ class Privacy:
         reused = [each for each in self.noise if each.reused]
         when = " and ".join(dict.fromkeys(_time(each.reused) for each in reused))
         if reused and not self.epsilon:
-            return f"nothing more was paid: it follows from what was measured on {when}"
+            return f"at no charge: computed from measurements of {when}"
         if not (self.epsilon or self.delta or self.noise):
-            return "free: it follows from what is public"
+            return "free: computed from public facts"
         kind = f"{self.epsilon:g}-differential privacy"
         if self.delta:
             kind = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
@@ -196,7 +196,7 @@ class Privacy:
                 "replace_one": f"tables in which all rows of one {self.unit!r} are exchanged for those of another",
                 "add_remove": f"tables that differ by all rows of one {self.unit!r}",
             }[self.neighbors]
-        return f"{kind} for {relation}" + (f", beside what was measured on {when}" if reused else "")
+        return f"{kind} for {relation}" + (f", in addition to measurements of {when}" if reused else "")
 
     def __str__(self) -> str:
         again = f", answered on {self.at} and replayed at no charge" if self.replayed else ""

@@ -209,9 +209,7 @@ def _protect_table(
     edition = checked_edition(given.get("edition"))
     terms = {**_DEFAULTS, **(_terms_of_account(payer, ledger) if "account" in given else {}), **given}
     if "epsilon" not in terms:
-        raise ArgumentError(
-            f"The account {payer!r} has no budget yet.", "Say what all answers may cost together: epsilon=1."
-        )
+        raise ArgumentError(f"The account {payer!r} has no budget yet.", "Give the total budget: epsilon=1.")
     epsilon, delta = positive_price("epsilon", terms["epsilon"]), parse_delta("delta", terms["delta"])
     shares = _read_shares(terms.get("budgets"), epsilon)
     default = terms.get("default_epsilon")

@@ -475,7 +475,7 @@ class Groups(Release, Generic[R_co]):
         if 1 < len(numbers) == len(self):
             least, most = numbers.index(min(numbers)), numbers.index(max(numbers))
             return f"Of {of}, {labels[least]} is lowest: {told[least]} Highest is {labels[most]}: {told[most]}"
-        return f"{of}, an answer each; {labels[0]}: {told[0]}"
+        return f"{of}, one answer each. {labels[0]}: {told[0]}"
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a number and its interval for each group, or else the groups' plots, one below the other.

@@ -127,7 +127,7 @@ class Request(PrivateFrame):
     @property
     def budget(self) -> NoReturn:
         """Raise an error: the budget is kept with the table."""
-        raise AttributeError("A request has no budget: it is kept where the table is.")
+        raise AttributeError("A request has no budget: the budget is kept with the table.")
 
     releases = budget
 
@@ -195,7 +195,7 @@ def read_question(
     except DPError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise ArgumentError("its rows are described by nothing that can be read.", "Ask again.") from None
+        raise ArgumentError("the description of its rows cannot be read.", "Ask again.") from None
     price = {"epsilon": wanted.epsilon, "fresh": wanted.fresh}
     price |= {} if wanted.delta is None else {"delta": wanted.delta}
     if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
@@ -306,9 +306,7 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
     except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, ArgumentError):  # a release of a plugin that is not here
             raise
-        raise ArgumentError(
-            f"The file {path} holds no answers that can be read.", "Ask for the file again."
-        ) from None
+        raise ArgumentError(f"No answers can be read from the file {path}.", "Ask for the file again.") from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -434,7 +432,7 @@ class Received:
             raise
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ArgumentError(
-                f"The file {path} holds no request that can be read.", "Ask for the file again."
+                f"No request can be read from the file {path}.", "Ask for the file again."
             ) from None
         return cls(analyst, name, wanted, content_digest(plain), file.digest, key_fingerprint(key))
 

@@ -130,7 +130,8 @@ class BoundsFirst(Question):
             release = question.ask()
         except DPError as error:
             paid = 0.0 if found.privacy is None else found.privacy.epsilon
-            raise error.after(f"Bounds were looked for, at epsilon {paid:g}.") if paid else error from None
+            outcome = f"The search for bounds stays charged: epsilon {paid:g}."
+            raise error.after(outcome) if paid else error from None
         one, other = release.privacy, found.privacy
         if one is None or other is None:
             raise TypeError
@@ -160,9 +161,9 @@ class BoundsFirst(Question):
         known = within.target.table.schema.columns
         columns = [known[name] for name in self._names_to_find]
         epsilon = float(self._prices_of_parts[0])
-        told = f"of {', '.join(self._names_to_find)}, in all rows that are asked, with epsilon {epsilon:g}"
+        told = f"of {', '.join(self._names_to_find)}, in all selected rows, with epsilon {epsilon:g}"
         told = (
-            f"{told}; what is expected is for the widest bounds" if found is None else "; ".join(map(str, columns))
+            f"{told}; expected errors are for the widest bounds" if found is None else "; ".join(map(str, columns))
         )
 
         def findings_without_bounds() -> dict[str, Any]:
@@ -189,11 +190,11 @@ class BoundsFirst(Question):
             self.check()
             names = names_to_search(self._plan_table(self.target.table)[0])
         except (ArgumentError, SchemaError) as error:
-            first = f"find bounds before, and declare them: view.declare(view.find_bounds({wide!r}, epsilon=...))."
+            first = f"find bounds first, and declare them: view.declare(view.find_bounds({wide!r}, epsilon=...))."
             raise type(error)(error.what, f"{error.hint} Or {first}" if wide else error.hint) from None
         if self.explicit and not names:
             raise ArgumentError(
-                f'bounds="find" needs a numeric column, and {self.mechanism.name}() is asked about none.',
+                f'bounds="find" needs a numeric column, and {self.mechanism.name}() was given none.',
                 "Find them first: view.declare(view.find_bounds(['age'], epsilon=...)).",
             )
         return names

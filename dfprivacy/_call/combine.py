@@ -48,8 +48,8 @@ _BIAS_MAX = 0.1  # how far the share of draws below the value may lie from a hal
 _WITHIN_ONE = 0.6827  # of a normal law, within one standard deviation
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"+": op.add, "-": op.sub, "*": op.mul}
 _SAME_ROWS = (
-    "Some of it is, or may be, about the same rows: the interval allows for any correlation, and is up to 1.41 "
-    "times too wide for two."
+    "Some answers are, or may be, about the same rows: the interval allows for any correlation, and is up to 1.41 "
+    "times too wide for two answers."
 )
 
 
@@ -144,7 +144,7 @@ class Combination(Release):
     def _rows(self) -> list[tuple[str, str]]:
         table = self._covers_tables
         how = f"percentiles of {REDRAWS:,} draws of the noise"
-        how += "; the sampling of rows is not in it" if table else " and of the sampling of rows"
+        how += "; sampling error is not included" if table else " and of the sampling of rows"
         rows = [
             (self.formula, f"{self.estimate:.6g}"),
             (f"{100 * self.confidence:.4g}% CI", self._interval_ends),
@@ -455,12 +455,12 @@ def _number_or_refusal(value: Any, what: str) -> float:
     if isinstance(value, _DrawnRelease):
         value = float(value)
     if value is None:  # such as a slope of regressors that cannot be told apart under this noise
-        raise NotFiniteError(f"{what} is None, which is no number.", "Use a number, such as release.estimate.")
+        raise NotFiniteError(f"{what} is None, not a number.", "Use a number, such as release.estimate.")
     if isinstance(value, list | tuple | dict | set) or np.ndim(value):
-        raise ArgumentError(f"{what} is several numbers.", "Combine releases to one number at a time.")
+        raise ArgumentError(f"{what} consists of several numbers.", "Combine releases to one number at a time.")
     if isinstance(value, bool | np.bool_ | str):
         raise ArgumentError(
-            f"{what} is a {type(value).__name__}, which is no number.", "Use a number, such as release.estimate."
+            f"{what} is a {type(value).__name__}, not a number.", "Use a number, such as release.estimate."
         )
     read = plain_number(value.item() if isinstance(value, np.ndarray) else value)
     if math.isnan(read):
@@ -508,7 +508,7 @@ def _refuse_biased(draws: Array, estimate: float) -> None:
     if below > 0.5 + _BIAS_MAX or upto < 0.5 - _BIAS_MAX:
         raise ArgumentError(
             f"New noise biases the value: {below:.0%} of the draws are below it, not about half, so an interval "
-            "from the draws would not cover. Maxima, ranks and sums of counts cut off at 0 are so biased.",
+            "from the draws would not cover. Maxima, ranks and sums of counts cut off at 0 have such a bias.",
             "Combine raw counts, sums and means, before any choice, cut-off or square.",
         )
 
@@ -620,7 +620,7 @@ def _infinite_end_notes(values: Array, low: float, high: float) -> tuple[str, ..
     """Return a note on the infinite ends of an interval."""
     if math.isfinite(low) and math.isfinite(high):
         return ()
-    why = f"in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise it is no finite number"
+    why = f"in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise it is not finite"
     if math.isfinite(low) or math.isfinite(high):
         end = "upper" if math.isfinite(low) else "lower"
         return (f"The interval has no {end} end: {why}, as where a divisor is 0.",)

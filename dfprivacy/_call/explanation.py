@@ -94,7 +94,7 @@ class Explanation:
             ("price", f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "") + spared),
             *([("of", self.sample)] if self.sample else []),
             *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
-            *([("may measure more", f"without data it ends here, with {self.ended}")] if self.ended else []),
+            *([("may measure more", f"the plan stops here without data, with {self.ended}")] if self.ended else []),
             *(
                 (f"{name}{self._rows_suffix(name)}", f"{value:.4g}" if isinstance(value, float) else str(value))
                 for name, value in self.findings.items()
@@ -163,4 +163,4 @@ def recommend_bounds(question: Question, planner: Planner, findings: Mapping[str
     if search.planner(looking, **arguments).get(RELATIVE, math.inf) > _SEEN:
         return {}
     left = _TENTH / float(1 - PART)
-    return {'bounds="find"': f"may narrow it: if values spread over a tenth of the bounds, to noise of {left:.0%}"}
+    return {'bounds="find"': f"reduces noise to {left:.0%}, if values spread over a tenth of the bounds"}

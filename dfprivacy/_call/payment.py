@@ -108,7 +108,7 @@ class Target:
             if self.default_epsilon is None:
                 raise ArgumentError(
                     "No epsilon was given.",
-                    "Say what the answer may cost, epsilon=0.1, or protect the table with a default_epsilon.",
+                    "Give a price, epsilon=0.1, or protect the table with a default_epsilon.",
                 )
             price = self.default_epsilon
         elif is_rest_of_budget(epsilon):

@@ -145,7 +145,7 @@ def plan_questions(
         raise ArgumentError("plan() takes a list of questions.", _EXAMPLE)
     if (epsilon is None) == (error is None):
         raise ArgumentError(
-            "plan() splits a budget, or finds the budget for a relative error.", "Give epsilon= or error=."
+            "plan() needs either a budget to split or a relative error to reach.", "Give epsilon= or error=."
         )
     budget = positive_price("epsilon", epsilon) if error is None else positive_price("error", error)
     parsed = [read_question(question, "plan", _EXAMPLE) for question in questions]

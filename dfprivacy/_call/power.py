@@ -234,7 +234,7 @@ def power_of(
         del kwargs["bounds"]
     given = mechanism.bind(args, kwargs)
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
-        raise ArgumentError("power() asks about one table, not of two views.", "Leave the other view out.")
+        raise ArgumentError("power() is for one table, not for two views.", "Leave the other view out.")
     schema = schema.without_formulas()  # made-up rows have values in every column
     told = mark_for_search(schema, mechanism, given) if find else schema
     schema, supposed = widen_bounds(told), widen_bounds(told, _TYPICAL_ROWS)
@@ -243,7 +243,7 @@ def power_of(
         mechanism.check(**arguments)
     make, assumed = _row_maker(mechanism, assume, {"schema": supposed, **mechanism.resolve(supposed, given)})
     if supposed != schema and not callable(assume):
-        assumed = f"{assumed}; bounds that nobody knows are about {_TYPICAL_ROWS[0]:g} and {_TYPICAL_ROWS[1]:g}"
+        assumed = f"{assumed}; unknown bounds are taken as about {_TYPICAL_ROWS[0]:g} and {_TYPICAL_ROWS[1]:g}"
     finds = _effect_finder(mechanism, finder)
     part = parse_delta("delta", delta)
     counts = np.zeros((len(prices), len(sizes)), dtype=np.int64)

@@ -21,9 +21,9 @@ __all__ = ["refine_release"]
 
 _POOLED = "Measured {} times, and pooled with weights in inverse proportion to the variance of the noise."
 _PAID = (
-    "The second answer was measured, and epsilon {:g} is paid: the question gives it at this price, at no charge."
+    "The second answer was measured and paid, epsilon {:g}: asking the question again at this price costs nothing."
 )
-_STOPPED = "If it was measured again because of what the first answer was, the interval does not know that."
+_STOPPED = "The interval does not account for a decision to measure again that depended on the first answer."
 
 
 def refine_release(

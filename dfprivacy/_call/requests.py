@@ -257,9 +257,7 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
         if plain["format"] != kind:
             raise ValueError  # noqa: TRY301 - said below
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise ArgumentError(
-            f"The file {path} holds no {what} that can be read.", f"Its format is {kind!r}."
-        ) from None
+        raise ArgumentError(f"No {what} can be read from the file {path}.", f"Its format is {kind!r}.") from None
     if not hmac.compare_digest(signature, wanted):
         raise ArgumentError(
             f"The signature of {path} is wrong: the file was signed with another key, or changed since.",

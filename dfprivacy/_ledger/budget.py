@@ -475,4 +475,4 @@ def _read_time(name: str, given: object) -> str:
     if isinstance(moment, dt.date):
         time = dt.time.max if name == "until" else dt.time.min
         return write_time(dt.datetime.combine(moment, time, tzinfo=dt.UTC))
-    raise ArgumentError(f"{name}{quoted(given)} is no date.", "For example 2026-01-31.")
+    raise ArgumentError(f"{name}{quoted(given)} is not a date.", "For example 2026-01-31.")

@@ -285,7 +285,7 @@ class Ledger:
             alike[name_key(account.name)].append(account.name)
         problems = [
             f"The names {' and '.join(map(ascii, names))} look the same: if they hold the same people, these "
-            f"have {len(names)} budgets, and what was lost of them adds up."
+            f"people have {len(names)} budgets, and their privacy losses add up."
             for names in alike.values()
             if len(names) > 1
         ]
@@ -607,9 +607,7 @@ def _refuse_lookalike(name: str, known: Sequence[str], where: str) -> None:
             "Use the name as it was given first, or one that reads differently.",
         )
     if has_invisible_characters(name) and not same:
-        raise ArgumentError(
-            "The name has characters that nobody can see.", f"Use 1 to {LENGTH} printable characters."
-        )
+        raise ArgumentError("The name has invisible characters.", f"Use 1 to {LENGTH} printable characters.")
 
 
 def _refuse_other_terms(what: str, terms: Mapping[str, tuple[object, object]], hint: str) -> None:

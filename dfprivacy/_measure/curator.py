@@ -205,7 +205,7 @@ class Curator(Sums, Decisions, Discovery):
         for column in columns:
             if not self._table.is_public([column]):
                 raise ArgumentError(
-                    f"nan_policy='raise' would tell whether a private value is missing in {column.name!r}.",
+                    f"nan_policy='raise' would reveal whether a private value is missing in {column.name!r}.",
                     "Use nan_policy='omit', or 'fill'.",
                 )
             if not self._has_no_missing_value(column):

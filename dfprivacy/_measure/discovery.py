@@ -222,7 +222,8 @@ class Discovery(CallState):
         frame = self._table.frame
         if isinstance(frame, SampledFrame) and not frame.frame.settled:
             raise ArgumentError(
-                "A sample of a query, a stream or a cluster has declared columns only, and this reads others.",
+                "A sample of a query, a stream or a cluster has declared columns only, and this question reads "
+                "others.",
                 "Ask the whole table.",
             )
 

@@ -274,7 +274,7 @@ class Table(Rows):
         """Return the values of a public column in the selected rows; may raise ReadError."""
         if column.computed:
             raise ArgumentError(
-                f"{column.name!r} is computed from other columns, and no column of the table.",
+                f"{column.name!r} is computed from other columns, and not stored in the table.",
                 "Name a column of the table.",
             )
         if column.name not in self.public or self.private_selection:

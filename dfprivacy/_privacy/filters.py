@@ -300,7 +300,7 @@ class Accountant:
             accounting = "basic" if delta == 0 else "portfolio"
         if accounting not in _SHARES:
             raise ArgumentError(
-                f"{accounting!r} is not a kind of accounting.", f"Choose one of {', '.join(map(repr, _SHARES))}."
+                f"{accounting!r} is not an accounting method.", f"Choose one of {', '.join(map(repr, _SHARES))}."
             )
         if accounting != "basic" and delta == 0:
             raise ArgumentError(

@@ -223,7 +223,7 @@ def computed_columns(
             raise SchemaError(f"There is a column {name!r} already.", "Give the new one another name.")
         expression = given(_ColumnExpressions()) if callable(given) and not isinstance(given, Expression) else given
         if not isinstance(expression, Expression):
-            raise ArgumentError(f"{name}= is a {type(given).__name__}, and no expression.", FOR_EXAMPLE)
+            raise ArgumentError(f"{name}= is a {type(given).__name__}, not an expression.", FOR_EXAMPLE)
         known = {each: made.get(each) or schema.described(each) for each in expression.node.columns}
         made[name] = computed_column(name, expression, known, limits.get(name))
     return made

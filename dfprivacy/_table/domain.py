@@ -206,7 +206,7 @@ def read_domain(declared: object) -> Domain:
         domain = ListedKeys(distinct_of("domain", declared))
     else:
         raise ArgumentError(
-            f"domain{quoted(declared)} is no list, no range and no pattern.",
+            f"domain{quoted(declared)} is not a list, a range or a pattern.",
             "Turn a column into a list: .tolist().",
         )
     if not domain.size:

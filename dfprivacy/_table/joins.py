@@ -89,7 +89,7 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
         )
     if kinds[0] != kinds[1]:
         raise SchemaError(
-            f"on={on!r} is of {kinds[0]} in one table and of {kinds[1]} in the other: people are not compared.",
+            f"on={on!r} is of {kinds[0]} in one table and of {kinds[1]} in the other, so people cannot be matched.",
             "Cast one of the columns, and protect the table with it.",
         )
     most = limits[0] * limits[1]
@@ -108,7 +108,7 @@ def _max_rows_per_person(table: Rows, on: str) -> int:
     schema = table.schema
     if schema.derived is not None:
         raise ArgumentError(
-            "A sample, or a table with one row for each person that per() made, is not joined.",
+            "A sample, or a table with one row for each person that per() made, cannot be joined.",
             "Join the whole tables, and ask sample() or per() of the join.",
         )
     unit = schema.unit

@@ -310,7 +310,7 @@ def _parts_of_columns(columns: Mapping[str, Column], conditions: tuple[Condition
     return sort_columns({part for column in every for part in parts_of(column, {})})
 
 
-_MIXED = "These rows were chosen, and what is public of them goes with how they were."
+_MIXED = "Derived rows, such as a sample or one row a person, cannot be read from another frame."
 _NO_ROWS: dict[str, object] = {"_frame": None, "_source": None, "_of": None, "_key": b""}
 
 

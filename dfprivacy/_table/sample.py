@@ -68,7 +68,7 @@ class Sample:
             add = f"{math.sqrt(1 - self.share):.3g} standard deviations of a column over the root of the rows drawn"
         else:
             add = f"{math.sqrt(1 / self.rows - 1 / self.of):.3g} standard deviations of its column"
-        return f"not in these errors: for the table's own mean it adds {add}"
+        return f"not included in these errors: it adds {add} to the error of the table's own mean"
 
     def describe(self) -> dict[str, Any]:
         """Return the facts as plain JSON values."""

@@ -140,9 +140,9 @@ class Clipped:
     def _describe_effect(self, side: int, moved: str) -> str:
         """Describe how much a mean or sum would change if limited values exceeded the bound by one unit."""
         if moved == "coefficient":
-            return "each coefficient is that of the limited values"
+            return "coefficients are estimated from the limited values"
         if not moved:
-            return "values beyond it count in no number here"
+            return "how far they lie beyond it is in no number here"
         unit = 10.0 ** math.floor(math.log10((self.bounds[1] / 2 - self.bounds[0] / 2) / _STEPS))
         share, low, high = self.shares[0][side]
         times = self.rows[0] if moved == "sum" else 1.0

@@ -29,10 +29,7 @@ _SIZE = (
     f"p-value and the interval. More epsilon, or more rows, would help. {UNDECLARED}"
 )
 _RANKS = {1: "wilcoxon()", 2: "mannwhitneyu()"}  # of one group, and of two
-_SHAPE = (
-    "The p-value takes the data to be near normal. If their spread came from few values far from the rest, "
-    "it could be {:.2g}."
-)
+_SHAPE = "The p-value assumes nearly normal data. With a few extreme outliers, it could be {:.2g}."
 
 
 def notes(

@@ -72,10 +72,7 @@ Bounds: TypeAlias = tuple[Any, Any] | Literal["find"]
 T = TypeVar("T")
 
 OTHER = "other"
-UNDECLARED = (
-    "If there should be more rows, compare their values with what was declared of the columns: one that does not "
-    "fit counts nowhere."
-)
+UNDECLARED = "Expected more rows? Values outside the declared categories, and text in numeric columns, are dropped."
 """What notes say where a number of rows is hardly more than noise; a refusal would tell of rows."""
 _FLOAT_EXACT = 2**53  # float64 holds every integer up to here
 _DUMMY_ROWS = 1000  # where nobody knows how many
@@ -179,8 +176,8 @@ class Column:
     def _bounds_or_refusal(self) -> tuple[float, float]:
         if self.bounds is None and self.find:
             raise SchemaError(
-                f"Bounds of column {self.name!r} are found by each question about one table, and this needs them.",
-                f"Find them before: view.declare(view.find_bounds([{self.name!r}], epsilon=...)).",
+                f"Bounds of column {self.name!r} are found by each question, and this needs them beforehand.",
+                f"Find them first: view.declare(view.find_bounds([{self.name!r}], epsilon=...)).",
             )
         if self.bounds is None:
             raise SchemaError(
@@ -915,7 +912,7 @@ def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> 
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= value <= most:  # type: ignore[operator]
         raise SchemaError(
-            f"{what}{quoted(value)} is no whole number from {least:,} to {most:,}.",
+            f"{what}{quoted(value)} is not a whole number from {least:,} to {most:,}.",
             "Give a whole number in this range.",
         )
     return int(value)  # type: ignore[call-overload, no-any-return]

@@ -225,7 +225,7 @@ def parse_schema(where: str, content: bytes) -> SchemaFile:
             UnicodeDecodeError: "it is not text in UTF-8",
             RecursionError: "it holds lists in lists, too deep",
         }.get(type(error), "a number in it has too many digits")
-        raise SchemaError(f"The schema file {where} is no TOML: {reason}.", "See https://toml.io.") from None
+        raise SchemaError(f"The schema file {where} is not TOML: {reason}.", "See https://toml.io.") from None
     _check_keys(where, "", plain, TERMS)
     columns = plain.pop("columns", {})
     for name, facts in columns.items():
@@ -265,15 +265,15 @@ def skeleton(columns: Iterable[tuple[str, str]], name: str) -> str:
         TOML that says nothing yet but the names.
     """
     lines = [
-        "# What is public about this table. Say it from what is known of how the data were collected, never from",
-        "# the values: everything here is shown to anybody, and privacy rests on it. The lines of types remind you",
+        "# What is public about this table. Write what is known from how the data were collected, never from",
+        "# the values: everybody can read this file, and privacy depends on it. The lines of types remind you",
         "# of what the file declares. Delete them before you show this: a type may follow from one value.",
         *toml.table({"name": name}),
         '# epsilon = "1"        the whole budget, once and for all',
         '# delta = "1e-6"',
         '# default_epsilon = "0.1"',
         '# neighbors = "replace_one"     or "add_remove", if the number of rows is private as well',
-        '# unit = "patient_id"           where a person may have several rows: whose they are, and',
+        '# unit = "patient_id"           the column of people, if a person may have several rows, and',
         "# max_rows = 8                  how many of one person count",
     ]
     for column, declared in columns:

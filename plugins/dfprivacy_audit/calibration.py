@@ -59,9 +59,9 @@ def keeps_level_and_coverage(audit: Audit) -> str:
     known = _intervals(release)
     for name, each in known.items():
         if each.covers not in COVERS:
-            raise Failed(f"{name} is an interval, and has covers={each.covers!r}, which is none of {COVERS}")
+            raise Failed(f"{name} is an interval with covers={each.covers!r}, not one of {COVERS}")
     if audit.case.where or audit.case.grouped or audit.case.other:
-        raise Skipped("made-up tables are asked as a whole")
+        raise Skipped("made-up tables have no conditions, groups or second table")
     made = _Simulation(audit)
     if not known and not (made.null and _decision(audit, release)):
         raise Skipped("no interval in its answer, and no p-value on rows without an effect")
@@ -150,8 +150,8 @@ def _error_counts(
         said = f"a p-value is at most {level:g} in {times} of {len(small)} made-up tables without an effect"
         yield times, len(small), level, said
     for (name, confidence), holds in covered.items():
-        of = f"{sum(holds)} of {len(holds)} made-up tables, and says {confidence:g}"
-        yield len(holds) - sum(holds), len(holds), 1 - confidence, f"{name} holds the truth in {of}"
+        of = f"{sum(holds)} of {len(holds)} made-up tables; nominal coverage {confidence:g}"
+        yield len(holds) - sum(holds), len(holds), 1 - confidence, f"{name} contains the true value in {of}"
 
 
 def _rates_are_sound(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]) -> bool:
@@ -170,11 +170,11 @@ def _check_rates(small: list[tuple[bool, float]], covered: dict[tuple[str, float
     """Compare the error rates with their nominal values, by one-sided binomial tests."""
     counts = [len(small), *map(len, covered.values())]
     if max(counts) < _MIN_TABLES:
-        raise Skipped(f"{max(counts)} answers that say something, of {tables} made-up tables, are too few")
+        raise Skipped(f"too few informative answers: {max(counts)} of {tables} made-up tables")
     _rates_are_sound(small, covered)
     words = [f"p at most {small[0][1]:g} in {np.mean([yes for yes, _ in small]):.3f}"] if small else []
     least = min(covered.values(), key=np.mean, default=None)
-    words += [f"intervals hold the truth, the least in {np.mean(least):.3f}"] if least else []
+    words += [f"the lowest coverage of an interval is {np.mean(least):.3f}"] if least else []
     return f"of {tables} made-up tables, {'; '.join(words)}"
 
 

@@ -177,7 +177,7 @@ def answers(audit: Audit) -> str:
         rows = (audit.rows * 20)[: len(audit.rows) + extra]
         release = audit.stage.trace(rows).release
         if release is None:
-            return "answers, not for a table of another length"
+            return "answers, but not on a table of another length"
         plain = release.to_dict()
         text = json.dumps(plain, allow_nan=False)
         if Release.from_dict(json.loads(text)).to_dict() != plain:
@@ -187,8 +187,8 @@ def answers(audit: Audit) -> str:
         sizes = {len(rows), *map(len, audit.stage.parts(rows))}
         lengths.append({path for path, length in _array_lengths(plain, "") if length in sizes})
     if (both := lengths[0] & lengths[1]) and not audit.mechanism.local:
-        raise Failed(f"the release holds something as long as the table: {sorted(both)}")
-    return "finite or plainly infinite, survives JSON, nothing as long as the table"
+        raise Failed(f"the release holds values as many as the rows of the table: {sorted(both)}")
+    return "no NaN, equal after JSON, no field as long as the table"
 
 
 def _answers_its_owner(audit: Audit, own: Any) -> None:
@@ -208,7 +208,7 @@ def _answers_its_owner(audit: Audit, own: Any) -> None:
 def _require_closed_form(audit: Audit) -> None:
     audit.answered()
     if not audit.first_run.replayable:
-        raise Skipped("it draws what is no noise added to values, whose loss has no closed form here")
+        raise Skipped("it draws noise that is not added to values, so its loss has no closed form here")
     if not audit.first_run.charges:
         raise Skipped("it charges nothing")
 
@@ -240,7 +240,7 @@ def charge_is_tight(audit: Audit) -> str:
 def concludes_from_noise_alone(audit: Audit) -> str:
     """Catch values without noise in a release, such as exact counts and ranges, and noise from another source."""
     if not audit.first_run.replayable:
-        raise Skipped("it draws what is no noise added to values, and cannot be replayed")
+        raise Skipped("it draws noise that is not added to values and cannot be replayed")
     count = 0
     for family in audit.families:
         for (one, a), (other, b) in family.pairs():
@@ -280,7 +280,7 @@ def outputs_do_not_tell(audit: Audit) -> str:
     except Skipped:  # it cannot be replayed
         pass
     else:
-        raise Skipped("the exact audit says all: the release follows from noisy sums alone")
+        raise Skipped("the exact audit suffices: the release follows from noisy sums alone")
     price = float(exact(audit.case.epsilon))
     proof = audit_by_sampling(audit.stage, audit.samples, enough=price)
     if proof.epsilon > price:
@@ -371,7 +371,7 @@ def _check_ledger(audit: Audit, broken: Recording) -> None:
                 f"the ledger has {float(after - before):g} for an answer at epsilon {first.privacy.epsilon:g}"
             )
     if audit.case.where == {} and (paid() != once or first != again):
-        raise Failed("the same question asked again is paid again, or answered otherwise")
+        raise Failed("a repeated question is charged again, or answered differently")
 
 
 def _explanation_texts(error: BaseException | None) -> str:
@@ -398,7 +398,7 @@ def explains_for_nothing(audit: Audit) -> str:
             audit.stage.trace(rows, transcript=audit.first_run.given)
             if (after := explained()) != before:
                 what = _outcome_difference("\n".join(before), "\n".join(after))
-                raise Failed(f"after an answer on a table of {name} rows, explain says something else: {what}")
+                raise Failed(f"after an answer on a table of {name} rows, explain() differs: {what}")
     except DPError as error:
         raise Failed(f"explain fails with {type(error).__name__}: {error}") from error
     if log:
@@ -424,7 +424,7 @@ def same_on_every_frame(audit: Audit) -> str:
     for what, table, batch in turns:
         other = audit.stage.trace(table, transcript=first.given, batch=batch or None)
         if not _same_sums(first, other, local=local):
-            raise Failed(f"the same rows {what} have other sums")
+            raise Failed(f"the sums of the same rows {what} differ")
     return f"the same sums in any order and batches{_check_libraries(audit)}; tables unchanged"
 
 
@@ -451,7 +451,7 @@ def _check_libraries(audit: Audit) -> str:
             raise Failed(f"on {library} it fails with {type(trace.error).__name__}: {trace.error}")
         same = _same_sums(first, trace, local=audit.mechanism.local)
         if not same or (trace.outcome != first.outcome and _outcome_repeats(audit, rows, first)):
-            raise Failed(f"on {library} the sums are others than in memory")
+            raise Failed(f"on {library} the sums differ from those in memory")
         if not all(frame.equals(old) for frame, old in zip(frames, before, strict=True)):
             raise Failed(f"it changes the {library} table it is asked about")
         done += f", on {library}"

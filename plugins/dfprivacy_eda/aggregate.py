@@ -443,7 +443,7 @@ def conclude_agg(
         each.name for each, one in zip(wanted, cells, strict=True) if each.statistic in ROWS and one[0] != one[-1]
     ]
     wide = [each.name for each, one in zip(wanted, cells, strict=True) if _uninformative(each, measured, one)]
-    many = "too little data for this epsilon, an interval spans half of what is possible"
+    many = "too little data for this epsilon: an interval spans half of the possible range"
     few = f"Uninformative: {many}: {', '.join(wide)}."
     return Aggregates(
         names=tuple(each.name for each in wanted),

@@ -43,7 +43,7 @@ RUN = 16
 _ONE_SIDED = 1.645  # standard errors, which noise exceeds with probability 5 %
 
 
-BEYOND = "Known bounds are better: values beyond these are limited to them, and answers are of limited values."
+BEYOND = "Known bounds are better: values beyond found bounds are clipped to them, which can bias answers."
 """Note on found bounds."""
 
 

@@ -100,7 +100,7 @@ class FoundCounts(Counts):
             rows.insert(0, ("note", f"No value was found: use {more}."))
         shown = f"values with a noisy count of at least {self.threshold:,}; counts near it are too large on average"
         if self.domain is not None:
-            false = f"; on average {self.false:.2g} are shown that no row holds" if self.noise_scale else ""
+            false = f"; on average {self.false:.2g} of the shown values occur in no row" if self.noise_scale else ""
             rows.append(("domain", f"{self.domain:,} values{false}"))
         return [*rows, ("shown", shown)] if self.noise_scale else rows
 

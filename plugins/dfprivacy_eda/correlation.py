@@ -476,11 +476,11 @@ def conclude_corr(products: Products, *, recentre: bool, confidence: Probability
     drowned = tuple(column.name for column, out in zip(products.columns, unknown, strict=True) if out)
     if drowned:
         notes = [
-            f"The noise could be all of the variance of {', '.join(drowned)}: no correlation is known.",
+            f"The variance of {', '.join(drowned)} may be noise alone: its correlations are unknown.",
             *notes,
         ]
     elif (high - low)[off].min() > 1:
-        notes.append("Uninformative: each interval spans more than half of what is possible, of too little data.")
+        notes.append("Uninformative: each interval spans more than half of the possible range: too little data.")
     return Correlations(
         **_result_fields(products, values, errors, low, high, notes), unknown=drowned, confidence=confidence
     )
@@ -581,7 +581,7 @@ def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
         ends = ", ".join(f"{column.name} from {column.low:.4g} to {column.high:.4g}" for column in products.columns)
         notes.append(f"Values were clipped again: {ends}.")
     if is_indefinite(matrix):
-        notes.append("The noisy matrix has a negative eigenvalue, as that of no data has; `nearest` has none.")
+        notes.append("The noisy matrix has a negative eigenvalue, which no matrix of data has; `nearest` has none.")
     return [*notes, *products.beyond_bounds[1]]
 
 

@@ -51,9 +51,9 @@ _MAX_CELLS = 64  # whose sum is told: that of more is as noisy as at a sixteenth
 _TYPICAL_COUNT = 10  # values of a column of which nobody knows how many it has
 _DESCRIBED = {
     "mean": "a mean, in standard deviations of a sixth of the range",
-    "std": "a standard deviation, in parts of it",
+    "std": "a standard deviation, relative",
     "50%": "a median, in standard deviations",
-    "freq": "the largest count of a category, in parts of it",
+    "freq": "the largest count of a category, relative",
 }
 
 Findings = dict[str, Any]
@@ -229,7 +229,7 @@ def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Fin
     """Plan the search for bounds; errors are relative to a tenth of the rows."""
     error = noise_sd(curator)
     return {
-        "rows that an interval needs to be seen, about": threshold(error / math.sqrt(2), len(columns)),
+        "rows that an interval needs to be detected, about": threshold(error / math.sqrt(2), len(columns)),
         RELATIVE: error * _TYPICAL_COUNT / assumed_rows(curator),
     }
 

@@ -59,23 +59,22 @@ nav ul{{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;list-style:none;padding:0
 .drawn span{{display:block;height:.6em;background:{BAR}}}.drawn span+span{{height:.2em;background:{SURE}}}
 @media print{{nav,.skip{{display:none}}section{{break-inside:avoid}}*{{print-color-adjust:exact}}}}
 """
-_CORR_NOTE = """From -1 to 1; 0 where knowing one column does not help to draw a straight line to the other. Of rows
-with a value in every one of these columns."""
+_CORR_NOTE = """From -1 to 1; 0 where there is no linear association. Computed from the rows with a value in all of
+these columns."""
 _NOTES = {
-    "Every number here has noise.": """It was added on purpose, so that nobody can tell from this page whether any
-one row of the table was as it is. The noise does not fade with more reading: asking again would cost more of the
-budget.""",
+    "Every number here has noise.": """It was added on purpose, so that this page reveals little about any single
+row of the table. Asking again does not average it away for free: each new answer costs more of the budget.""",
     "Intervals say how much.": """The orange lines, and “± …” or “… to …” in tables, are about this table's own
 numbers: what a dataframe would print. They do not say how far the table is from a larger population that it may be
 a sample of.""",
     "Each interval stands alone.": """At 95%, about one of 20 misses. On a page with a hundred numbers, expect a few
 that do.""",
-    "Bars are never below nothing.": """Noisy counts that fell below 0 were raised to 0 and the others lowered a
+    "Bars are never negative.": """Noisy counts that fell below 0 were raised to 0 and the others lowered a
 little, so very small bars are too long on average. Intervals are around the noisy counts themselves.""",
-    "Values count as clipped to their bounds.": """The bounds were declared by whoever protected the table. What
-lies beyond them counts as lying on them.""",
-    "A small effect may be there and not be seen.": """Where an interval is wide, this page does not know; that is
-not the same as nothing being there.""",
+    "Values are clipped to their bounds.": """The bounds were declared when the table was protected. Values
+beyond them count as the nearest bound.""",
+    "A small effect may exist and not be detected.": """A wide interval means that the size is unknown, not
+that it is 0.""",
 }
 
 

@@ -509,7 +509,7 @@ class GaussianClasses(ClassifierMethods, Release):
         """Write a sentence with the columns that separate the classes."""
         told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
         columns = self._label(*self.columns)
-        return f"{columns} tell {len(told)} classes of {self._label(self.label)}: {list_text(told)}."
+        return f"{columns} distinguish {len(told)} classes of {self._label(self.label)}: {list_text(told)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the share of each class, and the mean and standard deviation of each column in it."""

@@ -256,7 +256,7 @@ class GaussianMixture(Release):
         """Write a sentence with the weights of the components and the fit of the mixture."""
         shares = list_text([f"{weight:.0%}" for weight in sorted(self.weights_, reverse=True)])
         many = f"{self.n_components} normal component{'s' * (self.n_components != 1)}"
-        fits = f"whether the data are such a mixture: {pvalue(self.residual_pvalue)}"
+        fits = f"goodness of fit: {pvalue(self.residual_pvalue)}"
         return f"{self._label(*self.columns)} as a mixture of {many}, with {shares} of the rows; {fits}."
 
     def _tidy(self) -> list[dict[str, Any]]:

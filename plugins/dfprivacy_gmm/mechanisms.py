@@ -331,7 +331,7 @@ def plan_fit(
     classes = len(label.categories or ())
     if size is None:
         rows = math.ceil(sd / 0.01)
-        return {"rows in a class from which the noise in its means is 1% of half the bounds": rows}
+        return {"rows in a class needed for noise in its means of 1% of half the bounds": rows}
     each = size / classes
     errors = {column.name: column.half * sd / each for column in columns}
     return {f"noise in the means of classes of {each:.0f} rows": errors}

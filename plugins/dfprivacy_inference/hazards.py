@@ -398,11 +398,11 @@ def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
         notes.append("A group has few events: the normal law of the logarithm is not accurate.")
     if tables.has_saturated_interval:
         notes.append(
-            "In an interval nearly all of a group have the event, nobody knows how fast: the ratio may be off. Use "
+            "In one interval nearly all of a group have the event, at unknown times: the ratio may be biased. Use "
             "narrower intervals."
         )
     if lost := int((tables.used_intervals.sum(axis=-1) == 0).sum()):
-        notes.append(f"{lost} of {len(tables.values)} strata do not count: too few rows for the noise.")
+        notes.append(f"{lost} of {len(tables.values)} strata are not used: they have too few rows for the noise.")
     return tuple(notes)
 
 

@@ -235,8 +235,8 @@ class Wilcoxon(TestWithoutInterval):
             Always, with the reason.
         """
         raise ArgumentError(
-            "There is no interval for the effect of signed ranks: how far their sum varies where the hypothesis "
-            "does not hold depends on the law of the differences, and no bound for all laws is narrow enough.",
+            "There is no interval for the effect of signed ranks: the variance of their sum under the alternative "
+            "depends on the law of the differences, and no bound for all laws is narrow enough.",
             "The effect is an estimate. ttest() has an interval for a mean, mannwhitneyu() one for two groups.",
         )
 

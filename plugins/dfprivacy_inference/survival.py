@@ -180,7 +180,7 @@ class SurvivalCurves(Release):
                 )
         whose = "" if self.by is None else f"{self._with_units(self.by)}, "
         ax.set(ylim=(0, 1), xlabel=self._with_units(self.time), ylabel="survival")
-        bands = f"{whose}{self.confidence:.0%} bands; strong: without the noise"
+        bands = f"{whose}{self.confidence:.0%} bands; dark: without noise"
         ax.legend(fontsize="small", frameon=False, title=bands)
         return ax
 

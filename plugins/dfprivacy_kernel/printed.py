@@ -36,8 +36,8 @@ Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 _EIGENVALUE_FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4
 _DRAWS, _DRAWS_SEED = 100_000, 20_190_916  # of the null law; public, so that p-values are reproducible
 _PRINTED_NOTE = (
-    "The printed null law leaves out the noise in the covariance: the p-value can be too small. That of "
-    "method='moments' without a variant is not."
+    "The paper's null law leaves out the noise in the covariance, so the p-value can be too small. "
+    "method='moments' without a variant includes it."
 )
 _COUNT_SHARE = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
 

@@ -152,8 +152,8 @@ def _missing_fields(groups: Groups, sizes: Sequence[float], count_noise: float) 
 
 _UNEQUAL, _SMALL = 10.0, 0.01
 _RARE_NOTE = (
-    "One group has more than ten times the rows of the other: if what differs are few rows with rare values, a "
-    "p-value below 1% may be several times too small. That of method='permutation' is exact."
+    "One group has more than ten times the rows of the other: if the groups differ in a few rows with rare "
+    "values, a p-value below 1% may be several times too small. method='permutation' has an exact p-value."
 )
 
 

@@ -30,7 +30,8 @@ _RIDGES = np.geomspace(1e-14, 1e4, 55)
 _DRAWS, _DRAWS_SEED = 4999, 20_180_710  # public: it makes p-values reproducible
 _SMALL, _UNEQUAL = 0.01, 10.0
 _RARE_NOTE = (
-    "One sample has more than ten times the rows of the other: if what differs are few rows with rare values, a "
+    "One sample has more than ten times the rows of the other: if the samples differ in a few rows with rare "
+    "values, a "
     "p-value below 1% may be too small. proportions() and chi2() count such rows."
 )
 _FEWEST, _MANY_ROWS, _MOST = 1 << 10, 1 << 12, 1 << 13  # public rows

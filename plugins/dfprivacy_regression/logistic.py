@@ -62,8 +62,8 @@ _NOT_CONVERGED = (
     "regressors, more rows or more epsilon would help."
 )
 _RARE_NOTE = (
-    "{:,.0f} ± {:,.0f} rows{} have the rarer outcome, and {} coefficients need {:,.0f} for certain. More rows, "
-    "more epsilon or fewer regressors would help."
+    "{:,.0f} ± {:,.0f} rows{} have the rarer outcome, and {} coefficients need {:,.0f} or more. "
+    "More rows, more epsilon or fewer regressors would help."
 )
 _RARE_WEIGHTED = ", counted by weight over the largest,"
 

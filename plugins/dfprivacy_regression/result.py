@@ -213,7 +213,7 @@ class Regression(Release):
         )
         per = f" per {self._unit(name)}" if self._unit(name) else ""
         what = self._term_words(name) if name.startswith("C(") else self._label(name)
-        more = f", the clearest of {len(names)} coefficients" if len(names) > 1 else ""
+        more = f", the most significant of {len(names)} coefficients" if len(names) > 1 else ""
         told = with_unit(number(self.params[name], error), unit) + per * (not name.startswith("C("))
         weighted = "" if self.weights is None else "weighted "
         return f"The {weighted}{self._coefficient} of {what} for {of} is {told}{how}{more}."

@@ -192,7 +192,7 @@ def check_ttest(
     """Check the arguments of a t-test before anything is charged."""
     if weights is not None and (equal_var or queries == "separately" or method == "naive"):
         raise ArgumentError(
-            'A weighted test keeps variances apart, and knows neither queries="separately" nor method="naive".',
+            'A weighted test has separate variances, and supports neither queries="separately" nor method="naive".',
             "Leave equal_var=, queries= and method= out, or weights=.",
         )
     if by is not None:

@@ -221,7 +221,7 @@ def test_missing_values_are_no_evidence(categories):
 def test_missing_values_of_private_columns_cannot_be_refused():
     """Whether a private value is missing is nobody's to know; where both columns are public it is free."""
     table = {"x": [1, 0, None, 1] * 10, "by": ["a", "b"] * 20}
-    for public, message in ((["by"], "would tell"), (["x", "by"], "A value is missing in 'x'")):
+    for public, message in ((["by"], "would reveal"), (["x", "by"], "A value is missing in 'x'")):
         view = protect(table, categories={"x": [0, 1], "by": ["a", "b"]}, public=public)
         for method in ("chi2", "chi2_unitcircle"):
             with pytest.raises(dp.ArgumentError, match=message):

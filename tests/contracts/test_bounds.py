@@ -24,9 +24,11 @@ def says_that_bounds_were_found(answer):
     notes = [each.result.get("notes") for each in every]
     covers = [each.covers for each in every] + [row.get("covers") for row in answer.records()]
     return (
-        "were found, not known" in " ".join(repr(answer).split())
-        and "were found, not known" in answer._repr_html_()
-        and all(each is None or "were found, not known" in str(each) for each in notes if isinstance(each, tuple))
+        "were found, not declared" in " ".join(repr(answer).split())
+        and "were found, not declared" in answer._repr_html_()
+        and all(
+            each is None or "were found, not declared" in str(each) for each in notes if isinstance(each, tuple)
+        )
         and all(each is None or each.startswith("limited") for each in covers)
         and answer == dp.Release.from_json(answer.to_json())
         and dp.Release.from_json(answer.to_json()).privacy == answer.privacy

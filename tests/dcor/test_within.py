@@ -308,7 +308,7 @@ def test_what_hardly_varies_is_called_uninformative(spoil):
         ("dcor", {"alpha": 0}, "between 0 and 1"),
         ("dcor", {"confidence": 2}, "between 0 and 1"),
         ("dcor", {"confidence": True}, "between 0 and 1"),
-        ("dcor", {"nan_policy": "raise"}, "would tell whether"),
+        ("dcor", {"nan_policy": "raise"}, "would reveal whether"),
         ("dcor", {"x": ["x", "g"]}, "categories"),
         ("dcor", {"x": []}, "at least one"),
         ("dcor", {"x": ["x", "x"]}, "each once"),

@@ -103,7 +103,7 @@ def test_it_says_how_many_are_false(neighbors, domain, size, least):
     b = 2 if neighbors == "replace_one" else 1
     false = size * math.exp(-least / b) / (1 + math.exp(-1 / b))
     assert (least, size, pytest.approx(false)) == (found.threshold, found.domain, found.false)
-    said = f"{size:,} values; on average {false:.2g} are shown that no row holds"
+    said = f"{size:,} values; on average {false:.2g} of the shown values occur in no row"
     assert said in " ".join(repr(found).split())
 
 
@@ -469,7 +469,7 @@ REFUSED = [
     (lambda v: v.value_counts("icd", domain=[], epsilon=1), "at least one value"),
     (lambda v: v.value_counts("icd", domain=["J45", "J45"], epsilon=1), "each once"),
     (lambda v: v.value_counts("icd", domain=r"\d{20}", epsilon=1), "more than"),
-    (lambda v: v.explain("value_counts", "icd", domain=5, epsilon=1), "no list, no range"),
+    (lambda v: v.explain("value_counts", "icd", domain=5, epsilon=1), "not a list, a range"),
     (lambda v: dp.discover(delta=1e-6, domain=ICD), "without a delta"),
     (lambda v: v.declare(), "given nothing to declare"),
     (lambda v: v.declare(bounds={"x": (0, 1)}), "that the table lacks"),

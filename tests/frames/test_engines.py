@@ -149,7 +149,7 @@ def test_what_is_no_engine_is_refused(installed):
     frame = installed()
     frame.engine = [1, 2]
 
-    with pytest.raises(dp.PluginError, match=r"list, which is no engine.*dfprivacy\.engines\.Engine"):
+    with pytest.raises(dp.PluginError, match=r"list, not an engine.*dfprivacy\.engines\.Engine"):
         adapt(frame)
 
 

@@ -225,8 +225,8 @@ def test_only_public_gaps_are_refused():
 
     for asked, column, words in (
         (view, "arm", "A value is missing in 'arm'"),
-        (view, "age", "would tell whether a private value is missing in 'age'"),
-        (view.where(age=dp.present), "arm", "would tell"),
+        (view, "age", "would reveal whether a private value is missing in 'age'"),
+        (view.where(age=dp.present), "arm", "would reveal"),
     ):
         with pytest.raises(dp.ArgumentError, match=words):
             asked.which_gaps(column, "raise", epsilon=1)

@@ -559,7 +559,7 @@ def test_rows_at_the_end_of_their_bounds_are_noted():
         ({"queries": "separately", "radius": 1.0}, "joint measurement of all sums"),
         ({"queries": "separately", "label": None, "n_components": 2}, "queries= is an option of a fit with label="),
         ({"queries": "one by one"}, "queries='one by one' is unknown"),
-        ({"nan_policy": "raise"}, "would tell whether a private value is missing"),
+        ({"nan_policy": "raise"}, "would reveal whether a private value is missing"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(asked, match):

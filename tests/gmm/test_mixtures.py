@@ -463,8 +463,8 @@ FEW = "is not a whole number from 1 to 50"
         ({"columns": ["x0", "x0"]}, "each once"),
         ({"columns": ["z"]}, "no column 'z'"),
         ({"delta": 0}, "delta"),
-        ({"nan_policy": "raise"}, "would tell whether a private value is missing"),
-        ({"max_components": 2, "nan_policy": "raise"}, "would tell whether a private value is missing"),
+        ({"nan_policy": "raise"}, "would reveal whether a private value is missing"),
+        ({"max_components": 2, "nan_policy": "raise"}, "would reveal whether a private value is missing"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused(asked, match):

@@ -265,7 +265,7 @@ def test_a_constant_column_has_almost_no_variance():
         ({"columns": ["x", "both"], "by": "both"}, "by='both' is also one of the columns"),
         ({"radius": 2}, "is out of range"),
         ({"radius": 1, "delta": 0}, "needs Gaussian noise"),
-        ({"nan_policy": "raise"}, "would tell whether a private value is missing"),
+        ({"nan_policy": "raise"}, "would reveal whether a private value is missing"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(asked, match):

@@ -125,8 +125,8 @@ def test_a_domain_may_be_huge():
     (r"a{999}" * 5, "256 characters"), ("ab{256}", "256 characters"), ("ab" * 10**5, "256 characters"),
     (range(10**15 + 1), "more than"), (range(5, 5), "no keys"), (range(2**53 + 2), r"beyond 2\^53"),
     ([], "at least one value"), (["a", "a"], "each once"), ([1, True], "each once"),
-    ([math.nan], "finite numbers"), ([None], "finite numbers"), ({"a": 1}, "no list, no range and no pattern"),
-    (pd.Series(["a", "b"]), "tolist"), (5, "no list, no range and no pattern"),
+    ([math.nan], "finite numbers"), ([None], "finite numbers"), ({"a": 1}, "not a list, a range or a pattern"),
+    (pd.Series(["a", "b"]), "tolist"), (5, "not a list, a range or a pattern"),
 ], ids=str)  # fmt: skip
 def test_what_is_no_domain_is_refused_before_it_is_paid(domain, match):
     """A pattern that cannot be read, and what is empty, twice there, or too large: nothing is charged or read."""

@@ -92,7 +92,7 @@ def test_another_conclusion_from_the_same_sums_is_free(again):
     assert not second.privacy.replayed
     (noise,) = second.privacy.noise
     assert (0, first.privacy.noise[0].scale, True) == (noise.epsilon, noise.scale, bool(noise.reused))
-    assert "nothing more was paid" in repr(second)
+    assert "at no charge" in repr(second)
     assert [(each.left, bool(each.measurements[0].reused)) for each in (before, after)] == [
         (0.5, False),
         (0.0, True),
@@ -152,7 +152,7 @@ def test_a_part_of_a_call_is_spared():
     assert release.privacy.epsilon == 0.5
     assert [bool(noise.reused) for noise in release.privacy.noise] == [True, False]
     assert "0.5-differential privacy for tables" in repr(release)
-    assert "beside what was measured on" in repr(release)
+    assert "in addition to measurements of" in repr(release)
 
 
 def test_what_a_call_measured_before_it_failed_is_kept():

@@ -84,7 +84,7 @@ REFUSED = [
     ("edition= is not a short line", {"name": "month", "edition": "1" * 10**5}),
     ("account= is not a short line", {"name": "persons", "account": ["clinic"]}),
     ("account= is not a short line", {"name": "persons", "account": "cli\u200bnic"}),
-    ("characters that nobody can see", {"name": "per\u3164sons"}),
+    ("invisible characters", {"name": "per\u3164sons"}),
 ]
 
 

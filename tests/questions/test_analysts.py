@@ -204,7 +204,7 @@ def test_questions_are_shown_in_full_and_filtered(view):
     assert [*lengths, *(len(found(**by)) for by in times)] == [3, 0, 5, 0, 5]
     assert isinstance(found(method="mean")[0], dp.Release)
     for bad in ("yesterday", 3, ""):
-        with pytest.raises(dp.ArgumentError, match="is no date"):
+        with pytest.raises(dp.ArgumentError, match="is not a date"):
             found(since=bad)
 
 

@@ -201,7 +201,7 @@ def test_ranges(limits, inside, outside, shown, said):
     with pytest.raises(AttributeError):
         limits.low = 5
     for arguments, wrong in (((1, 0), "no more than one"), ((0, 1, "left"), "'left' is unknown"),
-                             (("0",), "no number"), ((math.nan,), "no n")):  # fmt: skip
+                             (("0",), "not a number"), ((math.nan,), "not a n")):  # fmt: skip
         with pytest.raises(dp.PluginError, match=wrong):  # the plugin's fault
             dp.Range(*arguments)
 

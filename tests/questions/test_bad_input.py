@@ -153,7 +153,7 @@ BAD_TERMS = [
     ({"public": "arm"}, SchemaError, "takes a list", r"\['arm'\]"),
     ({"neighbors": "add_remove"}, SchemaError, "public columns need", ""),
     ({"neighbors": "replace"}, SchemaError, "neighbors='replace' is unknown", "replace_one"),
-    ({"accounting": "moments"}, ArgumentError, "'moments' is not a kind of accounting", "portfolio"),
+    ({"accounting": "moments"}, ArgumentError, "'moments' is not an accounting method", "portfolio"),
     ({"accounting": []}, ArgumentError, "accounting= is a name, not list", "portfolio"),
     ({"accounting": "rdp", "delta": 0}, ArgumentError, "needs a delta", "basic"),
     ({"missing": {"age": 200}}, SchemaError, "outside the bounds", ""),

@@ -38,7 +38,7 @@ def test_an_answer_within_bounds_that_were_found():
     found = view.ttest("x", by="g", bounds="find", epsilon=1)
     assert (found.privacy.epsilon, view.budget.spent) == (1, 1)
     assert found.bounds == (16, 64)
-    assert found.notes[-1].startswith("Bounds were found, not known: x in [16, 64], with at most ")
+    assert found.notes[-1].startswith("Bounds were found, not declared: x in [16, 64], with at most ")
     assert [record.epsilon for record in found.privacy.noise] == [0.25, 0.75]
     assert view.ttest("x", by="g", bounds="find", epsilon=1).estimate == found.estimate
     assert view.budget.spent == 1
@@ -78,7 +78,7 @@ def test_bounds_that_an_earlier_question_paid_are_not_paid_again():
     assert view.budget.spent == sum(map(Fraction, charged))
     guarantee = replace(median.privacy, private=True).guarantee
     assert guarantee.startswith("0.75-differential privacy")
-    assert "beside what was measured on" in guarantee
+    assert "in addition to measurements of" in guarantee
     assert median.privacy.noise[0].epsilon == 0
     reused = protect("reused", bounds={"x": "find"})
     reused.find_bounds(["x"], epsilon=0.5)  # is free if it is as accurate
@@ -168,7 +168,7 @@ HOW = r"[Ff]ind .*view\.declare\("
 
 @pytest.mark.parametrize(("ask", "words"), [
     (lambda v: v.ttest("z", bounds="find", alpha=7, epsilon=1), "not between 0 and 1"),
-    (lambda v: v.count(bounds="find", epsilon=1), "is asked about none"),
+    (lambda v: v.count(bounds="find", epsilon=1), "was given none"),
     (lambda v: v.mean("z", bounds=(0, 100), epsilon=1), r'bounds= takes "find".*view.declare'),
     (lambda v: v.mean("nope", bounds="find", epsilon=1), "the table lacks"),
     (lambda v: v.mean("g", bounds="find", epsilon=1), "'g'"),
@@ -208,7 +208,7 @@ def test_what_is_not_found_says_what_it_has_cost(column, epsilon):
     Those of a public column are exact and free."""
     terms = {"epsilon": 1, "bounds": {column: "find"}, "ledger": "memory:"}
     view = dp.protect(DATA.assign(word="a"), "texts", **terms)
-    for cost in (rf"\. Bounds were looked for, at epsilon {float(Fraction(epsilon) / 4):g}", ""):
+    for cost in (rf"\. The search for bounds stays charged: epsilon {float(Fraction(epsilon) / 4):g}", ""):
         with pytest.raises(dp.ArgumentError, match=f"not found{cost}"):
             view.mean(column, epsilon=epsilon)
     public = dp.protect(DATA, "public", public=["x"], **{**terms, "bounds": {"x": "find"}})

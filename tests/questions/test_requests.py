@@ -289,7 +289,7 @@ BAD = {
         "no method 'head'",
     ),
     "a private name": (change(method="__class__"), "no method '__class__'"),
-    "no method": (change(method=3), "no request that can be read"),
+    "no method": (change(method=3), "No request can be read"),
     "an unknown argument": (
         lambda plain: plain["questions"][0]["arguments"].update(colour=1),
         "Question 1 .*colour",

@@ -85,7 +85,7 @@ def test_nothing_is_paid_or_kept(view, two):
     assert found.privacy.epsilon == 0
     assert all(record.reused for record in found.privacy.noise)
     assert str(found.privacy).startswith("NOT PRIVATE")  # for the noise of this test is seeded
-    assert str(dataclasses.replace(found.privacy, private=True)).startswith("nothing more was paid")
+    assert str(dataclasses.replace(found.privacy, private=True)).startswith("at no charge")
     assert found.noise_standard_error == pytest.approx(noise, rel=0.05)
     # The noise of both is Laplace: 1.96 standard deviations, near enough.
     assert (found.high - found.low) / 2 == pytest.approx(1.95 * noise, rel=0.1)
@@ -111,9 +111,9 @@ def test_it_says_what_it_is(two):
     row = found.to_frame().iloc[0]
 
     assert found.formula == "ttest('x') - ttest('y')"
-    for said in ("95% CI", "this table", "4,096 draws", "the sampling of rows is not in it"):
+    for said in ("95% CI", "this table", "4,096 draws", "sampling error is not included"):
         assert said in repr(found)
-    for said in (found.formula, "95% low", "4,096 draws", "the sampling of rows is not in it"):
+    for said in (found.formula, "95% low", "4,096 draws", "sampling error is not included"):
         assert said in found._repr_html_().replace("&#x27;", "'")
     assert (row["estimate"], row["low"], row["covers"]) == (found.estimate, found.low, "limited table")
     assert Release.from_json(found.to_json()) == found == two[0] - two[1]
@@ -422,9 +422,9 @@ REFUSED = [
     for f, words in [
         (lambda x: [x.estimate, 1], "several numbers"),
         (lambda x: np.array([x.estimate, 1]), "several numbers"),
-        (lambda x: str(x.estimate), "no number"),
-        (lambda _: None, "no number"),
-        (lambda x: x.estimate > 0, "no number"),
+        (lambda x: str(x.estimate), "not a number"),
+        (lambda _: None, "not a number"),
+        (lambda x: x.estimate > 0, "not a number"),
         (lambda x: x.estimate * math.nan, "is nan"),
         (lambda x: x.estimate * math.inf, "is inf"),
         (lambda x: max(x.estimate, x.low), "looks at low"),

@@ -194,7 +194,7 @@ def test_leaving_rows_out_costs_complete_data_hardly_any_accuracy(mean, most):
         (public(1.0, 5.0, 18, 20, 40), ["Uninformative", "compares ranks"]),
         (public(10.0, 60.0, 400, 40, 80), ["times the rows", "compares ranks"]),
         (public(10.0, 60.0, 400, 8, 16), ["compares ranks"]),
-        (public(6.4, 9.5, 1000, 0.2, 0.4), ["near normal"]),
+        (public(6.4, 9.5, 1000, 0.2, 0.4), ["nearly normal"]),
         (public(16.0, 9.5, 1000, 0.2, 0.4), []),
         (public(6.0, 9.5, 1000, 0.2, 0.4), []),
     ],

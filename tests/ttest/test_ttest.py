@@ -451,7 +451,7 @@ REFUSED = [
     ({"by": "arm", "terms": THREE}, "This compares two groups of 'arm'"),
     ({"by": "arm", "table": RARE, "terms": PUBLIC}, "1 rows, and 2 are needed"),
     ({"popmean": 130, "table": FIRST}, "1 rows, and at least 2 are needed"),
-    ({"nan_policy": "raise", "table": HOLES}, "would tell whether a private value is missing"),
+    ({"nan_policy": "raise", "table": HOLES}, "would reveal whether a private value is missing"),
     (
         {"nan_policy": "raise", "table": HOLES, "terms": {"public": ["pressure"]}},
         "A value is missing in 'pressure'",

@@ -262,7 +262,7 @@ def frame_of_engine(engine: object) -> Frame:
     """Return the frame of an engine."""
     if not isinstance(engine, Engine):
         raise PluginError(
-            f"The entry point returned {type(engine).__name__}, which is no engine.",
+            f"The entry point returned {type(engine).__name__}, not an engine.",
             "Let the entry point return a dfprivacy.engines.Engine.",
         )
     return ClusterFrame(engine) if isinstance(engine, Cluster) else EngineFrame(engine)

@@ -51,7 +51,7 @@ def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     names = [name.strip() for name, _ in columns]  # that of an index may be empty
     if kind == "csv" and (not any(names) or len({*names}) < len(names) or any(map(_is_value, names))):
         raise ArgumentError(
-            f"The first line of {file} is no header: it is empty, or has values or repetitions.",
+            f"The first line of {file} is not a header: it is empty, or has values or repetitions.",
             "Write the names of the columns into the first line. That line is not shown here, as it may be a row.",
         )
     return columns
