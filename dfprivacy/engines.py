@@ -137,7 +137,7 @@ class Engine(ABC):
         """
         return None
 
-    def ready(self) -> None:  # noqa: B027 - most are
+    def check_ready(self) -> None:  # noqa: B027 - most are
         """Raise an error, before anything is charged, if rows cannot be read in this process."""
 
 

@@ -242,7 +242,7 @@ def measure_weighted(
     beyond = measure_beyond(curator, columns, gaps, counted=bool(gaps) or curator.size is None)
     best = noise == "any" and laws[0].variance <= laws[1].variance
     noisy = curator.sum(cube, noise="cube") if best else curator.sum(laplace)
-    return NoisyWeighted.measured(noisy, weights, checked.of.dimension, curator.size, beyond, *columns)
+    return NoisyWeighted.from_sums(noisy, weights, checked.of.dimension, curator.size, beyond, *columns)
 
 
 def public_sizes(curator: Curator, by: Column | None, groups: tuple[Any, ...] | None) -> NDArray[np.float64] | None:
@@ -521,7 +521,7 @@ def statistic(
             from dfprivacy.inference.moments import NoisyMoments
             from dfprivacy.inference.notes import noise_notes
 
-            sums = NoisyMoments.measured(*measured, column)
+            sums = NoisyMoments.from_sums(*measured, column)
             found = _infer_statistic(sums, function)
             return Estimate(
                 **inference_fields(found, null, alternative, alpha, confidence),
@@ -542,7 +542,7 @@ def statistic(
             rows, given = curator.supposed_size
             given = given and f" if {given}"
             noisy, sizes = curator.planned
-            sums = NoisyMoments.measured(noisy, sizes, column)
+            sums = NoisyMoments.from_sums(noisy, sizes, column)
             releases = sums.simulate([max(rows, 2)], [column.mid], [sd], _TABLES)
             found = _infer_statistic(releases, function)
             noise = float(np.median(found.noise_standard_error))

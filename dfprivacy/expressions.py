@@ -948,7 +948,7 @@ FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("heig
 def _node(operation: str, *parts: Any) -> Node:
     """Make a node, with its constants checked."""
     values = [part.node if isinstance(part, Expression) else part for part in parts]
-    read = _READ.get(operation, (_operand,) * (2 if operation in _INFIX else 1))
+    read = _READ.get(operation, (_read_operand,) * (2 if operation in _INFIX else 1))
     if len(values) != len(read):
         raise ArgumentError(f"{operation} takes {len(read)} arguments, not {len(values)}.", FOR_EXAMPLE)
     made = Node(operation, tuple(reader(value) for reader, value in zip(read, values, strict=True)))
@@ -969,12 +969,12 @@ def _check_cut(_: Any, edges: tuple[float, ...], labels: tuple[Any, ...]) -> Non
         raise ArgumentError("labels= of cut() has not one name for each interval.", "Give one less than edges.")
 
 
-def _operand(value: Any) -> Any:
+def _read_operand(value: Any) -> Any:
     """Read a node or a number."""
-    return value if isinstance(value, Node) else _number(value)
+    return value if isinstance(value, Node) else _read_constant(value)
 
 
-def _number(value: Any) -> float:
+def _read_constant(value: Any) -> float:
     number = plain_number(value)
     if not math.isfinite(number):
         raise ArgumentError(
@@ -983,31 +983,31 @@ def _number(value: Any) -> float:
     return number
 
 
-def _power(value: Any) -> float:
-    if isinstance(value, Node) or abs(_number(value)) > _POWER_MAX:
+def _read_power(value: Any) -> float:
+    if isinstance(value, Node) or abs(_read_constant(value)) > _POWER_MAX:
         raise ArgumentError(
             f"An exponent is a number of at most {_POWER_MAX}.", 'For example dp.col("height") ** 2.'
         )
-    return _number(value)
+    return _read_constant(value)
 
 
-def _decimals(value: Any) -> float:
-    if _number(value) not in range(-15, 16):
+def _read_decimals(value: Any) -> float:
+    if _read_constant(value) not in range(-15, 16):
         raise ArgumentError(f"decimals{quoted(value)} is not a whole number from -15 to 15.", "Write one.")
-    return _number(value)
+    return _read_constant(value)
 
 
-def _value(value: Any) -> Any:
+def _read_value(value: Any) -> Any:
     """Read a node, or a constant: a number, a text or a truth value."""
-    return value if isinstance(value, Node) else _label(value)
+    return value if isinstance(value, Node) else _read_label(value)
 
 
-def _label(value: Any) -> float | str:
+def _read_label(value: Any) -> float | str:
     known = plain(value)
-    return known if isinstance(known, str | bool | int) else _number(value)
+    return known if isinstance(known, str | bool | int) else _read_constant(value)
 
 
-def _values(given: Any) -> tuple[Any, ...]:
+def _read_values(given: Any) -> tuple[Any, ...]:
     listed = given.tolist() if isinstance(given, np.ndarray) else given
     if (
         isinstance(listed, str)
@@ -1015,25 +1015,25 @@ def _values(given: Any) -> tuple[Any, ...]:
         or not 0 < len(listed[: _VALUES_MAX + 1]) <= _VALUES_MAX
     ):
         raise ArgumentError(f"An expression takes a list of 1 to {_VALUES_MAX:,} values.", "For example [18, 65].")
-    return _listed([_label(value) for value in listed])
+    return _listed([_read_label(value) for value in listed])
 
 
 def _listed(values: Sequence[Any]) -> tuple[Any, ...]:
     return LongList(values) if len(values) > _LONG else tuple(values)
 
 
-def _edges(given: Any) -> tuple[float, ...]:
-    edges = tuple(map(_number, _values(given)))
+def _read_edges(given: Any) -> tuple[float, ...]:
+    edges = tuple(map(_read_constant, _read_values(given)))
     if len(edges) < 2 or any(low >= high for low, high in pairwise(edges)):  # noqa: PLR2004
         raise ArgumentError("The edges of cut() do not increase.", "For example [0, 18, 65, 120].")
     return edges
 
 
-def _labels(given: Any) -> tuple[Any, ...]:
-    return _values(given) if given else ()
+def _read_labels(given: Any) -> tuple[Any, ...]:
+    return _read_values(given) if given else ()
 
 
-def _pairs(given: Any) -> tuple[Any, ...]:
+def _read_pairs(given: Any) -> tuple[Any, ...]:
     pairs = [*given.items()] if isinstance(given, Mapping) else given
     if (
         not isinstance(pairs, Sequence)
@@ -1044,19 +1044,19 @@ def _pairs(given: Any) -> tuple[Any, ...]:
             f"map() takes a dictionary of 1 to {_VALUES_MAX:,} values.",
             'For example .map({1: "winter", 7: "summer"}).',
         )
-    return _listed([(_label(key), _label(value)) for key, value in pairs])
+    return _listed([(_read_label(key), _read_label(value)) for key, value in pairs])
 
 
 _READ: dict[str, tuple[Callable[[Any], Any], ...]] = {
-    "**": (_operand, _power),
-    "==": (_operand, _value),
-    "clip": (_operand, _number, _number),
-    "round": (_operand, _decimals),
-    "isin": (_operand, _values),
-    "map": (_operand, _pairs),
-    "cut": (_operand, _edges, _labels),
-    "fill": (_operand, _label),
-    "where": (_value, _operand, _value),
+    "**": (_read_operand, _read_power),
+    "==": (_read_operand, _read_value),
+    "clip": (_read_operand, _read_constant, _read_constant),
+    "round": (_read_operand, _read_decimals),
+    "isin": (_read_operand, _read_values),
+    "map": (_read_operand, _read_pairs),
+    "cut": (_read_operand, _read_edges, _read_labels),
+    "fill": (_read_operand, _read_label),
+    "where": (_read_value, _read_operand, _read_value),
 }
 _CHECKS: dict[str, Callable[..., None]] = {"clip": _check_clip, "cut": _check_cut}
 

@@ -50,9 +50,9 @@ class NoiseLaw:
     >>> whole, real = NoiseLaw(1.0, 1.0), NoiseLaw(1.0)
     >>> round(whole.variance, 3), round(real.variance, 3)
     (1.841, 2.0)
-    >>> whole.reach(0.95), round(real.reach(0.95), 3)
+    >>> whole.half_width(0.95), round(real.half_width(0.95), 3)
     (3.0, 2.996)
-    >>> round(NoiseLaw(2.0, kind="Gaussian").reach(0.95), 2), NoiseLaw(1.0, kind="cube", dimension=2).variance
+    >>> round(NoiseLaw(2.0, kind="Gaussian").half_width(0.95), 2), NoiseLaw(1.0, kind="cube", dimension=2).variance
     (3.92, 4.0)
     """
 
@@ -82,7 +82,7 @@ class NoiseLaw:
         """Standard deviation of the noise."""
         return math.sqrt(self.variance)
 
-    def reach(self, confidence: float) -> float:
+    def half_width(self, confidence: float) -> float:
         """Return the least r for which the noise lies in [-r, r] with at least that probability.
 
         Parameters

@@ -67,7 +67,7 @@ class Seeded(noise.FromLaplace):
             left = np.delete(left, at)
         return chosen
 
-    def below(self, n: int) -> int:
+    def uniform_below(self, n: int) -> int:
         """Draw one of 0, ..., n-1."""
         return int(self._generator.integers(n))
 

@@ -136,7 +136,7 @@ class Discovery(CallState):
 
         def draw_noisy_counts() -> dict[int, int]:
             counts = domain.counts_by_position(self._table.keys([column], as_written=True))
-            return noises.sampler().sparse(counts, domain.size, scale, threshold)
+            return noises.sampler().sparse_counts(counts, domain.size, scale, threshold)
 
         nothing: dict[int, int] = {}
         places = self._pay_and_draw(record, [Laplace(moved, scale, epsilon)], draw_noisy_counts, nothing)
@@ -182,7 +182,7 @@ class Discovery(CallState):
         ----------
         .. [1] Lebeda and Retschmeier (2025). The correlated Gaussian sparse histogram mechanism. FORC.
         """
-        plain = tuple(column.undeclared() for column in columns)
+        plain = tuple(column.without_declarations() for column in columns)
         if not plain or len(set(plain)) < len(plain):
             raise PluginError("survey() was given no column, or a column twice.", "Name each column once.")
         ends = np.asarray(edges, dtype=np.float64)

@@ -168,8 +168,8 @@ def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int
     while True:
         drawn = sampler.laplace(np.zeros(dimension + 1, dtype=np.int64), scale)
         r = sum(np.where(drawn >= 0, drawn, -drawn - 1).tolist())  # of Python's integers, which have no end
-        if all(sampler.below(2 * (r + i)) < 2 * r + 1 for i in range(1, dimension + 1)):
-            return np.array([sampler.below(2 * r + 1) - r for _ in range(dimension)], dtype=np.int64)
+        if all(sampler.uniform_below(2 * (r + i)) < 2 * r + 1 for i in range(1, dimension + 1)):
+            return np.array([sampler.uniform_below(2 * r + 1) - r for _ in range(dimension)], dtype=np.int64)
 
 
 def noise_of_zeros(
@@ -211,10 +211,10 @@ def noise_of_zeros(
         )
     taken = np.sort(np.fromiter(occupied, dtype=np.int64))
     zeros = size - len(taken)
-    count = draw_count_above(zeros, scale, threshold, sampler.below)
+    count = draw_count_above(zeros, scale, threshold, sampler.uniform_below)
     ranks: set[int] = set()
     while len(ranks) < count:  # p is below one half, and so is their share, but for chance
-        ranks.add(sampler.below(zeros))
+        ranks.add(sampler.uniform_below(zeros))
     before = taken - np.arange(len(taken))  # zeros below each of the others
     places = [rank + int(np.searchsorted(before, rank, side="right")) for rank in ranks]
     drawn = sampler.laplace(np.zeros(count, dtype=np.int64), scale)

@@ -90,7 +90,7 @@ class Sampler(Protocol):
     def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add noise x to a vector, with P(x) proportional to exp(-max abs(x_i) / scale)."""
 
-    def below(self, n: int) -> int:
+    def uniform_below(self, n: int) -> int:
         """Draw one of 0, ..., n-1, all equally likely."""
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
@@ -118,7 +118,7 @@ class Sampler(Protocol):
     def survey(self, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
         """Add Gaussian noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
 
-    def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
+    def sparse_counts(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
         """Add Laplace noise to the counts of `size` keys, most of them 0; return counts that reach a threshold."""
 
     def generator(self) -> np.random.Generator:
@@ -215,7 +215,9 @@ class FromLaplace:
         """Add Gaussian noise to the counts of keys, and return the counts that reach a threshold, sorted by key."""
         return _keys_reaching(counts, self.gaussian(_counts_as_array(counts), scale), threshold)
 
-    def sparse(self: Sampler, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
+    def sparse_counts(
+        self: Sampler, counts: Mapping[int, int], size: int, scale: float, threshold: int
+    ) -> dict[int, int]:
         """Add Laplace noise to the counts of all keys, zeros too, and return those that reach a threshold."""
         own = _keys_reaching(counts, self.laplace(_counts_as_array(counts), scale), threshold)
         return dict(sorted({**own, **noise_of_zeros(counts, size, scale, threshold, self)}.items()))
@@ -287,9 +289,9 @@ class OpenDPSampler(FromLaplace):
 
     def _permute_and_flip(self, gaps: NDArray[np.uint64], scale: float) -> int:
         up = np.flatnonzero(draw_bernoulli(gaps, scale))  # the best is, always
-        return int(up[self.below(up.size)])
+        return int(up[self.uniform_below(up.size)])
 
-    def below(self, n: int) -> int:
+    def uniform_below(self, n: int) -> int:
         """Draw one of 0, ..., n-1 from the operating system's secure source."""
         return secrets.randbelow(n)
 

@@ -54,14 +54,14 @@ class Domain(ABC):
         """Return the key at a position, counted from 0."""
 
     @abstractmethod
-    def place(self, key: Category) -> int | None:
+    def position(self, key: Category) -> int | None:
         """Return the position of a value in the domain; None if the value is no key."""
 
     def counts_by_position(self, counts: Mapping[Key, int]) -> Counter[int]:
         """Convert counts by value to counts by position; values outside the domain are dropped."""
         by_place: Counter[int] = Counter()
         for (key,), count in counts.items():
-            if (place := self.place(key)) is not None:
+            if (place := self.position(key)) is not None:
                 by_place[place] += count
         return by_place
 
@@ -85,7 +85,7 @@ class ListedKeys(Domain):
         """Return the key at a position, counted from 0."""
         return self.keys[place]
 
-    def place(self, key: Category) -> int | None:
+    def position(self, key: Category) -> int | None:
         """Return the position of a value in the domain; None if the value is no key."""
         return code_book_of(self.keys).code(key, None)
 
@@ -106,7 +106,7 @@ class NumberRange(Domain):
         """Return the key at a position, counted from 0."""
         return self.numbers[place]
 
-    def place(self, key: Category) -> int | None:
+    def position(self, key: Category) -> int | None:
         """Return the position of a number, or of a text that reads as a number; None if the value is no key."""
         number = read_number(key) if isinstance(key, str) else float(key)
         if not number.is_integer() or int(number) not in self.numbers:
@@ -133,7 +133,7 @@ class PatternTexts(Domain):
             signs.append(alphabet[at])
         return "".join(reversed(signs))
 
-    def place(self, key: Category) -> int | None:
+    def position(self, key: Category) -> int | None:
         """Return the position of a text, or of a number that has one written form; None if the value is no key.
 
         A whole number is written with zeros before it too: "01234" is 1234 where a library reads digits as numbers.
@@ -189,7 +189,7 @@ def read_domain(declared: object) -> Domain:
     Examples
     --------
     >>> icd = read_domain("[A-Z][0-9]{2}")
-    >>> icd.size, icd.key(26 * 100 - 1), icd.place("J45"), icd.place("j45")
+    >>> icd.size, icd.key(26 * 100 - 1), icd.position("J45"), icd.position("j45")
     (2600, 'Z99', 945, None)
     """
     domain: Domain

@@ -149,7 +149,7 @@ class Rows:
     def require_rows(self) -> None:
         """Raise `NotProtected` for a copy without rows, `ReadError` for rows that this process cannot read."""
         for part in self.parts or (self,):
-            part.rows.ready()
+            part.rows.check_ready()
 
     def of_frame(self, source: Frame | None) -> Self:
         """Return the same rows, read from another frame."""
@@ -268,7 +268,7 @@ class Rows:
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
         """
-        self.rows.ready()
+        self.rows.check_ready()
         schema, rows = self.schema, self.schema.size
         drawn = None if rows is None else math.floor(share * rows)
         if drawn is not None and rows is not None:

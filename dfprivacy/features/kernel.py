@@ -57,7 +57,7 @@ class Kernel(SlowFeatures):
         self.points = kernel.snap(kernel.check(points))
         self.columns = kernel.columns
         self.shape = (len(self.points),)
-        self._right = np.ascontiguousarray(kernel.right(self.points.T).T)
+        self._right = np.ascontiguousarray(kernel.right_factors(self.points.T).T)
 
     def gram(self) -> NDArray[np.float64]:
         """Kernel matrix of the points, rounded like the kernel values of rows."""
@@ -76,7 +76,7 @@ class Kernel(SlowFeatures):
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the vectors of public rows, shape (rows, M)."""
-        return self._kernel_values(self.kernel.left(rows.T))
+        return self._kernel_values(self.kernel.left_factors(rows.T))
 
     def _kernel_values(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
         exponents: NDArray[np.float64] = left @ self._right
@@ -84,7 +84,7 @@ class Kernel(SlowFeatures):
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
         """Return the vectors of a batch."""
-        return self._kernel_values(self.kernel.left(self.kernel.columns_of(batch)))
+        return self._kernel_values(self.kernel.left_factors(self.kernel.columns_of(batch)))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
         """Return the vectors of a batch in whole steps."""

@@ -51,9 +51,9 @@ class ProductKernel(metaclass=Frozen):
     A row is, in what follows, an array with one entry for each column: a number in the column's units, or the
     code of a category.
 
-    **Exact exponents.** An exponent is the scalar product of a vector of the row (`left`) and one of a public
-    point (`right`). Numbers, in lengthscales from the middle of their bounds, are rounded to a binary grid, those
-    of points to a coarser one: both so that every partial sum of the product is a whole number of steps below 2\
+    **Exact exponents.** An exponent is the scalar product of a vector of the row (`left_factors`) and a vector of a
+    public point (`right_factors`). Numbers, in lengthscales from the middle of their bounds, are rounded to a binary
+    grid, those of points to a coarser one: both so that every partial sum of the product is a whole number of steps below 2\
     :sup:`53`, exact in float64. So a kernel value is a pure function of its row, whatever matrix product, batch,
     position or number of threads it came from. The rounding is part of the map: it moves a row by less than 10\
     :sup:`-8` lengthscales, and a point (`snap`) by less than 10\ :sup:`-4`, for bounds of up to some hundred.
@@ -141,7 +141,9 @@ class ProductKernel(metaclass=Frozen):
         """Return the numbers and codes of the rows of a batch, one array for each column."""
         return [batch.values(c) if c.bounds is not None else batch.codes(c) for c in self.columns]
 
-    def left(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
+    def left_factors(
+        self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True
+    ) -> NDArray[np.float64]:
         """Return the left factors of the exponents, one vector for each row, shape (rows, width)."""
         return self._left_factors(columns, self._rows_q if exact else None)
 
@@ -161,7 +163,9 @@ class ProductKernel(metaclass=Frozen):
             at += self._number_of_categories(i) + 1
         return left
 
-    def right(self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True) -> NDArray[np.float64]:
+    def right_factors(
+        self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True
+    ) -> NDArray[np.float64]:
         """Return the right factors of the exponents, one vector for each point, shape (points, width)."""
         n, d = len(columns[0]), len(self.numbers)
         right = np.zeros((n, self.width))
@@ -179,7 +183,7 @@ class ProductKernel(metaclass=Frozen):
         return right
 
     def snap(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return public points, rounded to the grid of `right`."""
+        """Return public points, rounded to the grid of `right_factors`."""
         snapped = points.copy()
         for j, i in enumerate(self.numbers):
             column, step = self.columns[i], 2.0**-self._points_q
@@ -191,13 +195,17 @@ class ProductKernel(metaclass=Frozen):
 
     def __call__(self, rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
         """Compute the kernel of each public row with each other public row, shape (rows, others), not rounded."""
-        exponents: NDArray[np.float64] = self.left(rows.T, exact=False) @ self.right(others.T, exact=False).T
+        exponents: NDArray[np.float64] = (
+            self.left_factors(rows.T, exact=False) @ self.right_factors(others.T, exact=False).T
+        )
         np.minimum(exponents, 0, out=exponents)
         return np.exp(exponents, out=exponents)
 
     def gram(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the kernel matrix of points on the grid of `right`: exact but for the exponential, symmetric."""
-        exponents: NDArray[np.float64] = self._left_factors(points.T, self._points_q) @ self.right(points.T).T
+        """Return the kernel matrix of points on the grid of `right_factors`, symmetric and exact but for `exp`."""
+        exponents: NDArray[np.float64] = (
+            self._left_factors(points.T, self._points_q) @ self.right_factors(points.T).T
+        )
         return np.exp(exponents, out=exponents)
 
     @property
@@ -254,7 +262,7 @@ class ProductKernel(metaclass=Frozen):
         public : frozenset of str
             Names of the columns on which the two rows agree.
         exact : bool
-            Whether rows are where `left` has them; if not, where `scaled` does.
+            Whether rows are where `left_factors` has them; if not, where `scaled` does.
 
         Returns
         -------

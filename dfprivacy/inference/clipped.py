@@ -63,7 +63,7 @@ class Clipped:
     rows: tuple[float, ...]
 
     @classmethod
-    def measured(cls, noisy: NoisyValue, bounds: tuple[float, float], rows: ArrayLike) -> Clipped:
+    def from_sums(cls, noisy: NoisyValue, bounds: tuple[float, float], rows: ArrayLike) -> Clipped:
         """Construct from noisy sums of `dfprivacy.features.Beyond`, of all rows or of each group.
 
         Parameters
@@ -96,7 +96,7 @@ class Clipped:
     @property
     def shares(self) -> tuple[Sides, ...]:
         """The shares of each group, with intervals by the law of the noise."""
-        reach = self.law.reach(_CONFIDENCE)
+        reach = self.law.half_width(_CONFIDENCE)
 
         def share_with_interval(count: float, n: float) -> Share:
             low, high = (min(max((count + end) / n, 0.0), 1.0) for end in (-reach, reach))
@@ -180,7 +180,7 @@ def shares_beyond_bounds(
         Sentences.
     """
     each = [
-        Clipped.measured(of, (column.low, column.high), rows) for of, column in zip(beyond, columns, strict=False)
+        Clipped.from_sums(of, (column.low, column.high), rows) for of, column in zip(beyond, columns, strict=False)
     ]
     told = [one.notes(groups, of=column.name, moved=moved) for one, column in zip(each, columns, strict=False)]
     return tuple(one.shares for one in each), tuple(itertools.chain(*told))

@@ -86,7 +86,7 @@ class NoisyCounts:
     form: Form = "counts"
 
     @classmethod
-    def measured(cls, noisy: NoisyValue, rows: ArrayLike | None, form: Form) -> NoisyCounts:
+    def from_sums(cls, noisy: NoisyValue, rows: ArrayLike | None, form: Form) -> NoisyCounts:
         """Construct from noisy sums.
 
         Parameters

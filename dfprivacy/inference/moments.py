@@ -127,7 +127,7 @@ class NoisyMoments:
             raise ArgumentError("A group has fewer than two rows.", "Name groups with at least two rows each.")
 
     @classmethod
-    def measured(
+    def from_sums(
         cls, noisy: NoisyValue, rows: Array | None, column: Column, *, apart: bool = False
     ) -> NoisyMoments:
         """Construct from noisy sums.
@@ -158,7 +158,7 @@ class NoisyMoments:
         elif apart:
             form = "apart"
         made = cls(values, laws, rows, form, bounds, noisy.id)
-        return replace(made, clipped=Clipped.measured(beyond[0], bounds, made.size)) if beyond else made
+        return replace(made, clipped=Clipped.from_sums(beyond[0], bounds, made.size)) if beyond else made
 
     def __getitem__(self, group: int) -> NoisyMoments:
         """Return the noisy moments of one group."""

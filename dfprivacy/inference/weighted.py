@@ -90,7 +90,7 @@ class NoisyWeighted:
     id: str = ""
 
     @classmethod
-    def measured(
+    def from_sums(
         cls,
         noisy: NoisyValue,
         weights: Column,
@@ -125,7 +125,7 @@ class NoisyWeighted:
         if len(beyond) > len(columns):
             rows = float(beyond[-1].values[0])
         clipped = {
-            column.name: Clipped.measured(each, (column.low, column.high), rows)
+            column.name: Clipped.from_sums(each, (column.low, column.high), rows)
             for column, each in zip(columns, beyond, strict=False)
         }
         law = noisy.law

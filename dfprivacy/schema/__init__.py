@@ -188,7 +188,7 @@ class Column:
             )
         return self.bounds
 
-    def undeclared(self) -> Self:
+    def without_declarations(self) -> Self:
         """Return the column without its declarations, except whether it is public."""
         nothing: dict[str, Any] = dict.fromkeys(("bounds", "categories", "fill", "beyond"))
         return replace(self, **nothing, other=False, filled=False, find=False)

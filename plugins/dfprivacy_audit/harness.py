@@ -372,11 +372,11 @@ class Replay:
         draw = Draw(SURVEY, _key_counts(counts), scale, law=threshold, keys=tuple(counts))
         return self._recorded_answer(draw, lambda: self._seeded.survey(counts, scale, threshold))
 
-    def sparse(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
+    def sparse_counts(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
         """Record a request for frequent keys of a known domain, and answer it."""
         law = scale, threshold, size
         draw = Draw(SPARSE, _key_counts(counts), scale, 1 / Fraction(scale), law, tuple(counts))
-        return self._recorded_answer(draw, lambda: self._seeded.sparse(counts, size, scale, threshold))
+        return self._recorded_answer(draw, lambda: self._seeded.sparse_counts(counts, size, scale, threshold))
 
     def generator(self) -> np.random.Generator:
         """Return a random generator that is the same on all tables."""

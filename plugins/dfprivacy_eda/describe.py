@@ -418,7 +418,7 @@ def quantile_share(statistic: str) -> float | None:
 
 def category_cells(measured: Cells, column: Column, confidence: float) -> dict[str, Cell]:
     """Return the statistics of a categorical column: count, missing, top and freq."""
-    reach, error = measured.law.reach(confidence), measured.law.standard_deviation
+    reach, error = measured.law.half_width(confidence), measured.law.standard_deviation
     known, all_rows = column.categories or (), math.inf if measured.size is None else float(measured.size)
     z, spread, rows = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known)), float(measured.raw.sum())
     if column.other and measured.size is not None:

@@ -208,7 +208,7 @@ def histogram_edges(bounds: tuple[float, float]) -> tuple[NDArray[np.float64], i
 
 def bin_features(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
     """Return the features that count a column in equal bins within the bounds, and in the intervals beyond."""
-    wide = replace(column.undeclared(), bounds=_WIDEST_BOUNDS, fill=0.0)
+    wide = replace(column.without_declarations(), bounds=_WIDEST_BOUNDS, fill=0.0)
     return features.Given(wide, of=features.Bins(wide, histogram_edges(bounds)[0]))
 
 

@@ -202,7 +202,7 @@ class Sums:
     def with_rows_beyond(self, noisy: NoisyValue, rows: float | None = None) -> Sums:
         """Return the noisy sums, with a measured number of rows beyond the bounds added."""
         of = self.noisy_value("count") if rows is None else rows
-        return replace(self, clipped=Clipped.measured(noisy, (self.column.low, self.column.high), of))
+        return replace(self, clipped=Clipped.from_sums(noisy, (self.column.low, self.column.high), of))
 
     @property
     def replicates(self) -> StatisticDraws:
@@ -255,7 +255,7 @@ class Sums:
         """
         value, noise = self.noisy_value(name), self._row_noise(name) if name in ROWS else []
         if name in ROWS and len(noise) <= 1:  # of which the law is known
-            reach = sum(times * law.reach(confidence) for times, law in noise)
+            reach = sum(times * law.half_width(confidence) for times, law in noise)
             return clamp_to_range(value, self.error(name), value - reach, value + reach, self.size)
         found = infer(self, _parameter(name))
         low, high = map(float, found.interval(confidence))

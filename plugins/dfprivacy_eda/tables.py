@@ -84,7 +84,7 @@ class _CellCounts(Release):
         return np.maximum(self.raw - self._half_widths, 0), np.maximum(self.raw, 0) + self._half_widths
 
     @property
-    def reach(self) -> float:
+    def half_width(self) -> float:
         """Half the width of the confidence interval of a count, in rows; with weights, of the widest interval."""
         return float(np.max(self._half_widths, initial=0.0))
 
@@ -92,7 +92,7 @@ class _CellCounts(Release):
     def _half_widths(self) -> NDArray[np.float64]:
         """Half the width of the confidence interval of each count."""
         if self.sampling_standard_errors is None:
-            return np.full(self.raw.shape, self._law.reach(self.confidence))
+            return np.full(self.raw.shape, self._law.half_width(self.confidence))
         both = np.hypot(self.noise_standard_error, self.sampling_standard_errors)
         return np.asarray(both * ndtri((1 + self.confidence) / 2))
 
@@ -180,7 +180,7 @@ class _CellCounts(Release):
 
     def _notes(self) -> list[str]:
         notes = [*self.limits]
-        if self.reach and self.raw.size and float(self.raw.max()) < 2 * self.reach:
+        if self.half_width and self.raw.size and float(self.raw.max()) < 2 * self.half_width:
             notes.append(
                 "Uninformative: no count is clearly above the noise: too little data for this epsilon. "
                 f"{UNDECLARED}"
@@ -435,9 +435,9 @@ class Crosstab(_CellCounts):
         parts = {"all": "all rows", "index": "their row", "columns": "their column"}
         rows = [("…", " and ".join(hidden))] if hidden else []
         rows += [("shares", f"of {parts[self.by]}")] if self.by else []
-        if self.reach:
+        if self.half_width:
             most, unit = ("", " rows") if self.weights is None else ("at most ", "")
-            reach = f"{most}± {number(self.reach, self.reach)}{unit} around each noisy count"
+            reach = f"{most}± {number(self.half_width, self.half_width)}{unit} around each noisy count"
             rows.append((f"{100 * self.confidence:.4g}% CI", reach))
         if self.weights is not None:
             return [*rows, *super()._rows()]
@@ -454,7 +454,7 @@ class Crosstab(_CellCounts):
         written = np.vectorize(form.format, otypes=[object])(values) if few else None
         ax = axes(ax, height=max(2.2, _ROW_INCHES * (len(rows) + 4)))
         draw_matrix(ax, np.nan_to_num(values), written, rows, columns)
-        reach = f"each ± {self.reach:.3g} {self._count_unit} ({100 * self.confidence:.4g}%)"
+        reach = f"each ± {self.half_width:.3g} {self._count_unit} ({100 * self.confidence:.4g}%)"
         ax.figure.colorbar(ax.images[0], ax=ax, label=f"{'share' if self.by else self._count_unit},\n{reach}")
         ax.set(xlabel=self._with_units(self.columns[1]), ylabel=self._with_units(self.columns[0]))
         return ax

@@ -260,7 +260,7 @@ def conclude_anova(
     confidence: Probability = 0.95,
 ) -> Anova:
     """Compute the analysis of variance from the noisy sums of the groups."""
-    sums = NoisyMoments.measured(*measured, column)
+    sums = NoisyMoments.from_sums(*measured, column)
     kept = chosen_groups(by, groups, most=None)
     test, each = omnibus(sums), infer(sums, mean)
     lows, highs = each.interval(confidence)
@@ -330,7 +330,7 @@ def plan_anova(
 ) -> Mapping[str, Any]:
     """Return the expected error of a mean and the smallest difference detected, for groups of equal size."""
     (noisy, sizes), (rows, given) = curator.planned, assumed_rows(curator)
-    sums = NoisyMoments.measured(noisy, sizes, column)
+    sums = NoisyMoments.from_sums(noisy, sizes, column)
     k, sd = len(chosen_groups(by, groups, most=None)), assumed_sd(column, None)
     n = np.full(k, rows / len(by.categories or ())) if sums.rows is None else sums.rows
 

@@ -250,7 +250,7 @@ def mcnemar(
         curator.refuse_missing(column, other)
     codes = (column.code(success), other.code(success))
     rows = None if curator.size is None else [curator.size]
-    return NoisyCounts.measured(curator.sum(Discordant(column, other, codes)), rows, "halves")
+    return NoisyCounts.from_sums(curator.sum(Discordant(column, other, codes)), rows, "halves")
 
 
 @mcnemar.concludes

@@ -357,11 +357,11 @@ def proportions(
         size = curator.size
         alone = None if size is None else (size,)
         form = "halves" if alone is None or gaps else "hits"
-        return NoisyCounts.measured(curator.sum(Outcome(column, code, form)), alone, form)
+        return NoisyCounts.from_sums(curator.sum(Outcome(column, code, form)), alone, form)
     rows = public_sizes(curator, by, kept)
     form = "counts" if rows is None else "halves" if gaps else "hits"
     noisy = curator.sum(features.OneHot(by, groups=kept) * Outcome(column, code, form))
-    return NoisyCounts.measured(noisy, rows, form)
+    return NoisyCounts.from_sums(noisy, rows, form)
 
 
 @proportions.concludes

@@ -296,7 +296,7 @@ class MMDMeasurement:
         """Return bounds of N/nm, each exceeded with probability at most `tail` due to noise in private sizes."""
         doubt = 0.0
         if not self.sizes:
-            doubt = float(self.spread_scales[0]) * cube_law(len(self.spread)).reach(1 - tail)
+            doubt = float(self.spread_scales[0]) * cube_law(len(self.spread)).half_width(1 - tail)
         sizes = np.array(self.noisy_sizes)
         return [float(np.sum(1 / np.clip(sizes + side * doubt, 1, self.max_sizes))) for side in (1, -1)]
 
@@ -307,7 +307,7 @@ class MMDMeasurement:
         h = (1 / n + 1 / m) * total / max(1.0, total - 1)
         moments = self.null_law(still=True).moments
         frobenius, largest, trace = (*moments.frobenius, *moments.largest, self.spread[-3] / total)
-        doubt = h * float(self.spread_scales[-1]) / total * cube_law(len(self.spread)).reach(1 - alpha / 2)
+        doubt = h * float(self.spread_scales[-1]) / total * cube_law(len(self.spread)).half_width(1 - alpha / 2)
         reach, z = self.scale * math.log(2 / alpha), float(ndtri(1 - alpha / 4))
         ends = []
         for side, factor in zip((-1, 1), self._factor_bounds(alpha / 8), strict=True):
@@ -327,6 +327,6 @@ def share_interval(spread: Array, scales: Array, groups: Groups) -> tuple[float,
     noisy = spread[:2]
     if groups.rows and not noisy.any():  # a plan knows no more than that few rows are incomplete
         noisy = most
-    doubt = float(scales[0]) * cube_law(len(spread)).reach(1 - 2 * _NEGLIGIBLE)
+    doubt = float(scales[0]) * cube_law(len(spread)).half_width(1 - 2 * _NEGLIGIBLE)
     (n_low, m_low), (n_high, m_high) = (np.clip(noisy + side * doubt, 0.0, most).tolist() for side in (-1, 1))
     return n_low / (n_low + m_high) if n_low else 0.0, n_high / (n_high + m_low) if m_low else 1.0

@@ -371,7 +371,7 @@ class Power(RowFeatures):
 
 def noisy_moments(measured: Measured, column: Column, queries: Queries = "jointly") -> NoisyMoments:
     """Return the measured sums of each group as `NoisyMoments`."""
-    return NoisyMoments.measured(*measured, column, apart=queries == "separately")
+    return NoisyMoments.from_sums(*measured, column, apart=queries == "separately")
 
 
 def ttest_result(

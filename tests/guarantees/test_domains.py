@@ -84,7 +84,7 @@ def test_what_a_domain_holds(domain, keys):
 
     assert len(keys) == found.size
     assert keys == [found.key(place) for place in range(found.size)]
-    assert [*range(found.size)] == [found.place(key) for key in keys]
+    assert [*range(found.size)] == [found.position(key) for key in keys]
 
 
 VALUES = st.one_of(
@@ -104,7 +104,9 @@ def test_a_value_is_where_it_would_be_among_as_many_categories(value):
         known = read_domain(domain)
         listed = tuple(known.key(place) for place in range(known.size))
 
-        assert code_book_of(listed).code(value, None) == known.place(value) == read_domain(listed).place(value)
+        assert (
+            code_book_of(listed).code(value, None) == known.position(value) == read_domain(listed).position(value)
+        )
 
 
 def test_a_domain_may_be_huge():
@@ -113,7 +115,7 @@ def test_a_domain_may_be_huge():
 
     for place in (0, 123_456_789_012_345, 10**15 - 1):
         assert (f"{place:015}", place) == (texts.key(place), numbers.key(place))
-        assert (place, place) == (texts.place(f"{place:015}"), numbers.place(place))
+        assert (place, place) == (texts.position(f"{place:015}"), numbers.position(place))
     assert (10**15, 10**15) == (texts.size, numbers.size)
 
 
@@ -211,7 +213,7 @@ class Scripted(noise.FromLaplace):
     def laplace(self, values, scale):
         return values + np.array(self.noises.pop(0), dtype=np.int64)
 
-    def below(self, n):
+    def uniform_below(self, n):
         return self.digits(n) if n == 2**32 else self.ranks.pop(0)
 
 
@@ -251,7 +253,7 @@ def law_of_draws(counts, scale, threshold):
             for ranks in orders:
                 for of_zeros in itertools.product(beyond.items(), repeat=n):
                     script = [x for x, _ in of_own], least + weight / 2, ranks, [x for x, _ in of_zeros]
-                    found = Scripted(*script).sparse(held, len(counts), scale, threshold)
+                    found = Scripted(*script).sparse_counts(held, len(counts), scale, threshold)
                     seen = [found.get(place) for place in range(len(counts))]
                     probability = math.prod((each for _, each in of_zeros), start=likely)
                     law[tuple("more" if x and x >= threshold + REACH else x for x in seen)] += probability
@@ -284,7 +286,7 @@ def test_draws_of_both_samplers_have_the_law_of_noise_on_all(sampler):
 
     found = np.zeros((draws, size), dtype=np.int64)
     for row in found:
-        shown = sampler.sparse(counts, size, scale, threshold)
+        shown = sampler.sparse_counts(counts, size, scale, threshold)
         row[[*shown]] = [*shown.values()]
     cells = [np.minimum(np.where(each >= threshold, each, 0), threshold + 4) for each in (direct, found)]
 
@@ -315,9 +317,9 @@ class Counted(Seeded):
         self.noises += values.size
         return super().laplace(values, scale)
 
-    def below(self, n):
+    def uniform_below(self, n):
         self.numbers += 1
-        return super().below(n)
+        return super().uniform_below(n)
 
 
 @pytest.mark.parametrize("size", [10**4, 10**9, 10**15])
@@ -326,7 +328,7 @@ def test_what_is_drawn_does_not_grow_with_the_domain(size):
     sampler = Counted(1)
     threshold = calibrate.sparse_threshold(2.0, size, 0.05)
 
-    found = sampler.sparse({place * (size // 1000): 1000 for place in range(1000)}, size, 2.0, threshold)
+    found = sampler.sparse_counts({place * (size // 1000): 1000 for place in range(1000)}, size, 2.0, threshold)
 
     assert 1000 <= sampler.noises == len(found) <= 1003
     assert sampler.numbers <= WORDS + 10
@@ -348,10 +350,10 @@ def test_noise_and_thresholds_are_of_64_bits():
     """Noise of a zero that goes beyond them stays there; one below 1, or that they hardly hold, is no threshold."""
     huge = 2**63 - 1
 
-    assert {0: huge} == Scripted([], 0.9, [0], [huge]).sparse({}, 1, 2.0, 1)
+    assert {0: huge} == Scripted([], 0.9, [0], [huge]).sparse_counts({}, 1, 2.0, 1)
     for threshold in (0, -3, 2**62):
         with pytest.raises(ArgumentError, match="cannot be drawn"):
-            Seeded(1).sparse({}, 10, 2.0, threshold)
+            Seeded(1).sparse_counts({}, 10, 2.0, threshold)
 
 
 # ---- what is counted, and what it costs ------------------------------------------------------------------

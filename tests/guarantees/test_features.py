@@ -449,7 +449,7 @@ def test_distances_of_a_kernel():
         for kernel, public in kernels(1, 1500):
             ends = np.array([(0, 0) if c.bounds is None else c.bounds for c in kernel.columns])
             for exact in (False, True):
-                low, high = kernel.left(ends, exact=exact)[:, : len(kernel.numbers)].tolist()
+                low, high = kernel.left_factors(ends, exact=exact)[:, : len(kernel.numbers)].tolist()
                 truth, said = farthest(kernel, public, low, high), kernel.distance(public, exact=exact)
 
                 assert truth <= digits(said) <= truth * (1 + mpmath.mpf("1e-14")) + 2 * digits(kernel.excess)
@@ -489,7 +489,7 @@ def test_the_kernel_matrix_of_points_is_that_of_the_values(bounds):
     kernel = kernel_of(columns, (5.0, 7.0))
     features = Kernel(kernel, spread(columns, 8))
 
-    points = kernel.right(features.points.T)[:, :2]
+    points = kernel.right_factors(features.points.T)[:, :2]
     exponents = [[-sum((a - b) ** 2) / 2 for b in points] for a in points]
 
     assert features.gram().tolist() == np.exp(exponents).tolist()
@@ -501,7 +501,7 @@ def test_the_map_of_a_subspace_lengthens_nothing(bounds, widths):
     """With the exact kernel matrix of its points, vectors are at most (1 + defect) times kernel features."""
     columns = columns_of(BOUNDS[bounds])
     features = Nystrom(kernel_of(columns, widths), spread(columns, 16), 1e-12)
-    points = features.kernel.right(features._kernel.points.T)[:, :2]
+    points = features.kernel.right_factors(features._kernel.points.T)[:, :2]
 
     with mpmath.workdps(60):
         squares = [

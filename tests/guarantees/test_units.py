@@ -285,9 +285,9 @@ def test_variance_and_reach_are_those_of_the_probabilities(scale):
         assert NoiseLaw(scale, step).variance == pytest.approx(exact, rel=1e-13)
     far, law = reference(scale), NoiseLaw(scale, 2.0**-30)
     assert law.variance == pytest.approx(2 * scale**2, rel=1e-8)  # a fine step has the law of Laplace
-    assert law.reach(0.95) == pytest.approx(-scale * math.log(0.05), abs=2e-9)
+    assert law.half_width(0.95) == pytest.approx(-scale * math.log(0.05), abs=2e-9)
     for confidence in (0.0, 0.5, 0.9, 0.95, 0.99, 1 - 1e-9):
-        reach = int(NoiseLaw(scale, 1.0).reach(confidence))
+        reach = int(NoiseLaw(scale, 1.0).half_width(confidence))
         assert float(sum(far[: reach + 1])) >= confidence
         assert reach == 0 or float(sum(far[:reach])) < confidence
 
@@ -305,7 +305,7 @@ def test_counts_and_intervals_have_the_law_that_is_said(epsilon, neighbors):
         )
     far, (low, high) = np.abs(found.raw - truth).astype(int), found.intervals
     law = [float(p) for p in reference((2 if neighbors == "replace_one" else 1) / epsilon)]
-    covered = sum(law[: int(found.reach) + 1])
+    covered = sum(law[: int(found.half_width) + 1])
 
     assert covered >= 0.95
     for p, times in (

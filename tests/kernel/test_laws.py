@@ -81,7 +81,9 @@ def test_noise_of_the_cube():
     """The points that stand for it have its standard deviation, and one coordinate its reference upper points."""
     for dimension, expected in ((3, 2.581989), (4, 3.162278), (9, 6.055301)):
         assert cube_noise(dimension)[0].std(axis=1) == pytest.approx(expected, rel=6e-3)
-    assert [cube_law(3).reach(1 - 2 * tail) for tail in (0.025, 0.005)] == pytest.approx([5.1863, 7.2953], abs=1e-4)
+    assert [cube_law(3).half_width(1 - 2 * tail) for tail in (0.025, 0.005)] == pytest.approx(
+        [5.1863, 7.2953], abs=1e-4
+    )
 
 
 numbers = st.floats(-1e6, 1e6)

@@ -365,10 +365,10 @@ def test_what_is_claimed_of_rows_is_rounded_up(kind, lengthscale, high):
     for mismatch in (1e-12, 0.5, 1 - 1e-6, 1 - 1e-12):
         embedding = make_embedding(kind, columns, [lengthscale], location_points(columns, None, 4), mismatch)
         ((part, scale),) = embedding.spans
-        ends = part.kernel.left(np.array([[-high, high], [0, 1]]))
+        ends = part.kernel.left_factors(np.array([[-high, high], [0, 1]]))
         nearness = {
             "x": mpmath.exp(-((mpmath.mpf(ends[1, 0]) - mpmath.mpf(ends[0, 0])) ** 2) / 2),
-            "z": mpmath.exp(mpmath.mpf(part.kernel.right(np.array([[0.0], [0.0]]))[0, 4])),
+            "z": mpmath.exp(mpmath.mpf(part.kernel.right_factors(np.array([[0.0], [0.0]]))[0, 4])),
         }
         stretch = mpmath.mpf(scale) * mpmath.mpf(part.radius(2))  # of a kernel feature of length 1, at most
         cube = mpmath.mpf(scale) * mpmath.sqrt(part.dimension if kind == "me" else math.inf)

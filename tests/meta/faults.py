@@ -455,7 +455,7 @@ def refund_after_an_error():
             with contextlib.suppress(AttributeError), account.ledger.transaction(write=True) as connection:
                 charges, accounts = _schema().charges, _schema().accounts
                 connection.execute(charges.delete().where(charges.c.account == account.name))
-                nothing = "[" + ", ".join(['"0"'] * len(account.accountant.nothing.to_list())) + "]"
+                nothing = "[" + ", ".join(['"0"'] * len(account.accountant.no_charges.to_list())) + "]"
                 connection.execute(accounts.update().where(accounts.c.name == account.name).values(spent=nothing))
             raise
 
@@ -909,7 +909,7 @@ def key_threshold_from_the_data():
         scale = 2 / curator.epsilon
         curator._budget.pay([Laplace(2, scale, curator._budget.epsilon)], [])
         held = dict(enumerate(counts(curator, column).astype(int).tolist()))
-        shown = noise.sampler().sparse(held, 1000, scale, max(1, max(held.values()) // 2))
+        shown = noise.sampler().sparse_counts(held, 1000, scale, max(1, max(held.values()) // 2))
         return {"keys": [*shown], "counts": [*shown.values()]}
 
     return found
@@ -949,7 +949,7 @@ def cube_too_round():
         def cube(self, values, scale):
             drawn = self.inner.laplace(np.zeros(values.shape, dtype=np.int64), scale)
             r = int(np.where(drawn >= 0, drawn, -drawn - 1).sum())
-            return values + np.array([self.inner.below(2 * r + 1) - r for _ in range(values.size)])
+            return values + np.array([self.inner.uniform_below(2 * r + 1) - r for _ in range(values.size)])
 
     with noise.use_sampler(Round(noise.OpenDPSampler(), 1.0)):
         yield

@@ -117,7 +117,7 @@ class Frame(Rows, ABC):
         """Count the rows."""
         return sum(rows for rows, _ in self.batches((), _PART))
 
-    def ready(self) -> None:
+    def check_ready(self) -> None:
         """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
 
     def split_by_person(self, name: str) -> Sequence[Frame]:  # noqa: ARG002
@@ -161,9 +161,9 @@ class DerivedFrame(Frame):
         """Return the kind of names that a column's type can have for people; empty if it cannot name people."""
         return self.frame.kind_of_names(name)
 
-    def ready(self) -> None:
+    def check_ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
-        self.frame.ready()
+        self.frame.check_ready()
 
 
 class MadeUpFrame(Frame):

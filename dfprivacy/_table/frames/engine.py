@@ -79,9 +79,9 @@ class EngineFrame(Frame):
         """Count the rows."""
         return int(self.engine.rows())
 
-    def ready(self) -> None:
+    def check_ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
-        self.engine.ready()
+        self.engine.check_ready()
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Iterate over the rows in batches of at most `size`."""

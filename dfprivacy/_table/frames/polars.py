@@ -73,7 +73,7 @@ class PolarsEngine(Engine):
         """Return the whole table as one part."""
         return iter([self._frame.select(columns)])
 
-    def ready(self) -> None:
+    def check_ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
         _check_threads()
 
