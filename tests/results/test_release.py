@@ -293,7 +293,7 @@ def test_groups_are_a_table_and_a_dictionary(tmp_path):
     groups.to_csv(tmp_path / "groups.csv")
     rows = list(csv.DictReader(io.StringIO((tmp_path / "groups.csv").read_text(encoding="utf-8"))))
 
-    assert said == "2 groups of g, an answer each; a: this Value gives value 1.5."
+    assert said == "2 groups of g, one answer each. a: this Value gives value 1.5."
     assert lines == ["Groups", "  g   value", "  a     1.5", "  bb    2.5"]
     assert [*groups] == list(groups.keys()) == ["=a", 2]
     assert dict(groups) == dict(groups.items()) == {"=a": Value(value=1.5), 2: Value(value=2.5)}
@@ -337,7 +337,7 @@ def test_markdown_is_a_table_of_its_own():
     said, title, table, paid = groups_of(1.5, 2.5, by="g|h", privacy=QUESTION).to_markdown().split("\n\n")
 
     assert said == (
-        r"Where sex = m and age from 18 to 30: 2 groups of g\|h, an answer each; a: this Value gives value 1.5."
+        r"Where sex = m and age from 18 to 30: 2 groups of g\|h, one answer each. a: this Value gives value 1.5."
     )
     assert title.startswith("**Groups: mean('a_b')")
     assert table.splitlines() == [r"| g\|h | value |", "| --- | ---: |", "| a | 1.5 |", "| b | 2.5 |"]
