@@ -97,7 +97,7 @@ class JsonConversion:
             return made if paid is None else made.paid(_read_privacy(paid))
         except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError):
             raise ArgumentError(
-                f"The fields of this {kind.__name__} are not those of the installed class.",
+                f"The fields of this {kind.__name__} differ from the fields of the installed class.",
                 "Install the version that made the release.",
             ) from None
 

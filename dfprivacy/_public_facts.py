@@ -118,7 +118,7 @@ class PublicFacts:
         account = self._account()
         shown = f"<p>{escaped(account)}</p>" if isinstance(account, str) else account._repr_html_()
         facts = Grid((), self._facts()).html(f"PrivateFrame {self.name!r}")
-        return facts + Grid(("column", "what is known of it"), columns).html("Columns") + shown
+        return facts + Grid(("column", "public facts"), columns).html("Columns") + shown
 
     def _facts(self) -> list[tuple[str, str]]:
         schema = self.schema
@@ -132,7 +132,7 @@ class PublicFacts:
         facts += [("missing values", "are left out")]
         facts += [] if self.account == self.name else [("account", self.account)]
         if self._table_and_edition[1] and schema.size is None and schema.people is None:
-            facts += [("edition", "nothing public tells whether its rows have changed")]
+            facts += [("edition", "changes of its rows are not noticed")]
         if (sample := self._target.table.sample) is not None:
             facts += [("of", f"{sample}, another one for each question")]
         return facts + [("where", str(c)) for c in self._target.table.conditions]
@@ -149,7 +149,7 @@ def _declaration_as_text(schema: Schema, name: str) -> str:
     if column is None and schema.unit is not None and name == schema.unit.column:
         return (f"{words}; " if words else "") + "identifies people, and is used in no question"
     if column is None:
-        return (f"{words}; " if words else "") + "nothing is known, so no method can use it"
+        return (f"{words}; " if words else "") + "not declared, so no method can use it"
     known = [f"{column.formula.node}"] if isinstance(column, ComputedColumn) else []
     known += [f"from {column.low:g} to {column.high:g}"] if column.bounds else []
     known += ["these bounds were found"] if column.beyond is not None else []

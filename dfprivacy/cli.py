@@ -38,8 +38,8 @@ __all__ = ["main"]
 _COMMANDS = "dfprivacy.commands"  # the group of entry points
 _WIDE = 1000  # characters of a line: questions are shown in full
 _RECORDS = {
-    "found": "opened where nothing was remembered of the ledger",
-    "forgotten": "the custodian gave up the ledger",
+    "found": "opened without a record of the ledger's last state",
+    "forgotten": "the custodian had the ledger forgotten",
     "restored": "restored from a backup of the ledger",
     "key": "key",
     "token": "token",
@@ -88,7 +88,9 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     plugins.add_argument("--json", action="store_true", help="as JSON")
     plugins.set_defaults(run=_run_plugins)
 
-    stubs = commands.add_parser("stubs", help="write the methods of all plugins down for editors and type checkers")
+    stubs = commands.add_parser(
+        "stubs", help="write the signatures of the methods of all plugins for editors and type checkers"
+    )
     stubs.add_argument("--output", help="put a partial stub package into this folder instead of printing the text")
     stubs.set_defaults(run=_run_stubs)
 
@@ -104,7 +106,7 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
         nargs="*",
         metavar="ACCOUNT | backup TARGET | restore SOURCE | forget PATH | key ANALYST KEYFILE",
         help="show the entries of an account; copy the ledger to a new file; put such a copy back, which never "
-        "lowers what was spent; give up a ledger that was deleted on purpose; say to which analyst a key belongs",
+        "lowers what was spent; forget a ledger that was deleted on purpose; record the analyst of a key",
     )
     ledger.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
     ledger.add_argument("--method", help="questions of this method only")
@@ -211,7 +213,7 @@ def _run_ledger(options: argparse.Namespace) -> int:
         case ["forget", path]:
             known = forget_ledger(path)
             outcome = "given up; a ledger made there is a new budget, and holds a record of this"
-            _print_escaped(f"{path}: {outcome if known else 'nothing was known of it'}")
+            _print_escaped(f"{path}: {outcome if known else 'no record of it'}")
         case ["key", analyst, path]:
             open_ledger(options.ledger).add_key(key_fingerprint(read_key(path)), analyst)
             _print_escaped(f"{path}: requests that are signed with it are asked by {analyst}")

@@ -35,7 +35,7 @@ DATAFRAME_HINTS = {  # methods of dataframes that views, or grouped views, lack:
     ),
     **dict.fromkeys(("shape", "size", "len"), _ROWS),
     "columns": "The names of the columns are list(view).",
-    "dtypes": "What is known of each column is in view.schema, and shown by the view itself.",
+    "dtypes": "The public facts about each column are in view.schema; the view displays them.",
     "mode": "The most frequent category is the first of view.value_counts(column, epsilon=...).",
     "hist": "It is called histogram.",
     "null_count": "It is called missing.",
@@ -197,7 +197,7 @@ class Presences:
         return counted
 
     def __repr__(self) -> str:
-        return f"Where {self._column.name!r} is {self._method}: sum(epsilon=...) says how often"
+        return f"Where {self._column.name!r} is {self._method}: sum(epsilon=...) counts these rows"
 
 
 def _column_parameter(mechanism: Mechanism) -> str | None:

@@ -213,7 +213,7 @@ def _read_json(plain: object, left: int) -> Node:
         if operation in _OPERATIONS and isinstance(written, list):
             parts = [_read_json(each, left - 1) if isinstance(each, Mapping) else each for each in written]
             return _node(operation, *parts)
-    raise ArgumentError("This is no expression of columns.", 'For example {"/": [{"col": "a"}, {"col": "b"}]}.')
+    raise ArgumentError("This is not an expression of columns.", 'For example {"/": [{"col": "a"}, {"col": "b"}]}.')
 
 
 @dataclass(frozen=True)
@@ -651,7 +651,7 @@ def _equal_span(a: Any, b: Any) -> Span:
     if isinstance(a, Span) and a.kind == "label":
         if isinstance(b, Span):
             raise _MisfitError(
-                "labels of two columns are not compared.", "Compare a column of labels with one label."
+                "labels of two columns cannot be compared.", "Compare a column of labels with one label."
             )
         _check_known(a, [b])
         return _TRUTH

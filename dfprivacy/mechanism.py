@@ -201,7 +201,7 @@ class Mechanism(MethodSignature):
         ]
         if lacking:
             raise PluginError(
-                f"The made-up rows of {self.name!r} need {lacking[0]!r}, which is no parameter of the method.",
+                f"The made-up rows of {self.name!r} need {lacking[0]!r}, which is not a parameter of the method.",
                 "Give the parameter of the maker a default.",
             )
         return replace(self, maker=maker, finder=finder)

@@ -187,7 +187,7 @@ def protect(
         "budgets": budgets,
     }
     if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
-        raise ArgumentError(f"memory{quoted(memory)} is no number of bytes.", "For example memory=2e9.")
+        raise ArgumentError(f"memory{quoted(memory)} is not a number of bytes.", "For example memory=2e9.")
     if schema is None:
         return _protect_table(df, name, terms, ledger, memory)
     file = read_file(schema)

@@ -705,7 +705,8 @@ class PerPerson:
         return PrivateFrame(self._target.with_step(made, "per", [self._unit.column, asked]))
 
     def __repr__(self) -> str:
-        return f"{PrivateFrame(self._target)!r}\n  one row for each {self._unit.column!r}, once agg() says of what"
+        rows = f"one row for each {self._unit.column!r}; agg() defines its columns"
+        return f"{PrivateFrame(self._target)!r}\n  {rows}"
 
 
 class GroupedView(MethodAccess, BundledGroups):

@@ -80,7 +80,7 @@ def test_a_check_can_be_called():
     found = {check.name: check for check in check_mechanism(total, [CASE])}
 
     assert found["answers"]().startswith("finite")
-    with pytest.raises(AssertionError, match="does not say what privacy it guarantees"):
+    with pytest.raises(AssertionError, match="does not state the privacy guarantee"):
         found["is_documented"]()
 
 
@@ -455,7 +455,7 @@ def test_the_command_fails(capsys, registered):
 
     out, _ = capsys.readouterr()
     assert 1 == code
-    assert "  FAILED    is_documented: the docstring does not say what privacy it guarantees" in out.splitlines()
+    assert "  FAILED    is_documented: the docstring does not state the privacy guarantee" in out.splitlines()
 
 
 def test_the_command_shows_what_a_terminal_would_obey(capsys):
@@ -515,7 +515,7 @@ def test_items_are_checks(request, registered):
     with pytest.raises(pytest.skip.Exception, match="the exact audit suffices"):
         items["dp-conformance::total(column='x'): outputs_do_not_tell"].runtest()
     wrong = items["dp-conformance::total(column='x'): is_documented"]
-    with pytest.raises(Exception, match="does not say what privacy it guarantees") as failure:
+    with pytest.raises(Exception, match="does not state the privacy guarantee") as failure:
         wrong.runtest()
 
     assert "The check catches a docstring without a guarantee or a reference." in wrong.repr_failure(failure)

@@ -150,10 +150,10 @@ BROKEN = {
         ),
         "loaded",
     ),
-    "no mechanism": (
+    "not a mechanism": (
         f"{MARKED}def dfprivacy_register_mechanisms(register): register('rows')",
         (
-            f"{B} registered an object of type str, which is no mechanism and is left out. "
+            f"{B} registered an object of type str, which is not a mechanism and is left out. "
             "Mark the function with @mechanism(...)."
         ),
         "loaded",

@@ -384,7 +384,8 @@ def _finding_as_bool(finds: Callable[[Any], Any], answer: Any, method: str) -> b
         yes = finds(answer)
     except (AttributeError, KeyError, TypeError) as error:
         raise ArgumentError(
-            f"An answer of {method}() does not say whether something was found ({type(error).__name__}: {error}).",
+            f"An answer of {method}() does not tell whether the effect was found ({type(error).__name__}: "
+            f"{error}).",
             "Give finder= the name of a coefficient, or a function that returns True or False for an answer.",
         ) from None
     if not isinstance(yes, bool | np.bool_):

@@ -269,8 +269,8 @@ class Account:
                 robbed.append("")
         if robbed:
             raise LedgerError(
-                f"The ledger {self.ledger.where} says that less was spent of {self.name!r}{robbed[0]} than was "
-                "charged.",
+                f"The ledger {self.ledger.where} has a spent total of {self.name!r}{robbed[0]} below the sum of "
+                f"its charges.",
                 "The ledger was changed or damaged: restore a backup with `dfprivacy ledger restore`.",
             )
 

@@ -117,7 +117,7 @@ def engine_of(url: URL, where: str) -> Engine:
         if url.get_dialect().driver != "pysqlite":
             raise LedgerError(f"{url.drivername!r} is not known to be safe where processes fork.", ELSEWHERE)
     except NoSuchModuleError as error:
-        raise LedgerError(f"{url.drivername!r} is no database that SQLAlchemy knows.", ELSEWHERE) from error
+        raise LedgerError(f"{url.drivername!r} is not a database that SQLAlchemy supports.", ELSEWHERE) from error
     except ImportError as error:
         wanted = '"dfprivacy[postgresql]"' if url.get_backend_name() == "postgresql" else error.name
         raise MissingDependency(f"The ledger {where} needs {error.name}.", f"pip install {wanted}") from error

@@ -101,7 +101,7 @@ def restore_ledger(source: str | os.PathLike[str], where: str | os.PathLike[str]
         known, works = [*memory.recall_states().values()], _is_working_ledger(path)
         if not (known or works or memory.file_is_lost):
             raise LedgerError(
-                f"The ledger {path} cannot be read, and no file beside it tells its last charge.",
+                f"The ledger {path} cannot be read, and no file beside it records its last charge.",
                 "To accept the loss of charges made after the backup, move the ledger away, and restore again.",
             )
         if path.exists():

@@ -525,8 +525,8 @@ def _reason_to_refuse(about: Plugin, item: Any, kept: Mapping[str, Mechanism], o
     """Return the reason why a registered object cannot be used; empty if it can be used."""
     if not isinstance(item, Mechanism):
         return (
-            f"Plugin {about} registered an object of type {type(item).__name__}, which is no mechanism and is left "
-            "out. Mark the function with @mechanism(...)."
+            f"Plugin {about} registered an object of type {type(item).__name__}, which is not a mechanism and is "
+            f"left out. Mark the function with @mechanism(...)."
         )
     left_out = f"Mechanism {item.name!r} of plugin {about} is left out:"
     if item.name in RESERVED:

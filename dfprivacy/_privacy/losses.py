@@ -285,7 +285,9 @@ def loss_from_dict(d: Mapping[str, Any]) -> PrivacyLoss:
     Pure(epsilon=Fraction(1, 3))
     """
     if d.get("kind") not in _KINDS:
-        raise ArgumentError(f"{d.get('kind')!r} is no kind of privacy loss.", f"The kinds are {', '.join(_KINDS)}.")
+        raise ArgumentError(
+            f"{d.get('kind')!r} is not a kind of privacy loss.", f"The kinds are {', '.join(_KINDS)}."
+        )
     loss: Callable[..., PrivacyLoss] = _KINDS[d["kind"]]
     values = {field.name: _READERS[field.type](d[field.name]) for field in fields(_KINDS[d["kind"]])}
     return loss(**values)

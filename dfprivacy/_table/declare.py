@@ -281,7 +281,7 @@ def looked_up_columns(
         if not found:
             raise ArgumentError(
                 f"The public table has no value of {name!r} for any possible value of {on!r}.",
-                f"Compare its column {on!r} with what is declared of the column here.",
+                f"Compare its column {on!r} with the declaration of the column here.",
             )
         expressions[name] = col(on).map(found)
         numbers = {*found.values()}

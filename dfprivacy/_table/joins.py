@@ -78,7 +78,7 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
     limits = [_max_rows_per_person(each, on) for each in (left, right)]
     if right.conditions:
         raise ArgumentError(
-            "The right view selects rows, and all of them are joined.",
+            "The right view selects some rows, but join() takes the whole table.",
             "Join the whole table, and select rows of the join: view.join(...).where(...).",
         )
     kinds = [each.rows.kind_of_names(on) for each in (left, right)]
@@ -126,8 +126,8 @@ def _max_rows_per_person(table: Rows, on: str) -> int:
         )
     if unit.missing == "own":
         raise ArgumentError(
-            "One of the tables counts each row that names nobody as a person of its own (unit_missing='own'), "
-            "and a join cannot say whose rows these meet.",
+            "One of the tables counts each row without a person as a separate person (unit_missing='own'), and a "
+            "join cannot match such rows.",
             "Protect a table with unit_missing='omit', under another name.",
         )
     return unit.max_rows

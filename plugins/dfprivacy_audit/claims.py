@@ -54,7 +54,7 @@ def features_are_what_they_say(audit: Audit) -> str:
         target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
         for thing in things:
             _check_declarations(copy_of(thing), target.table.gathered(thing.columns))
-    return f"{len(things)} features, statistics and labels are what they say on {len(tables)} tables"
+    return f"{len(things)} features, statistics and labels match their declarations on {len(tables)} tables"
 
 
 def _check_declarations(thing: Any, batch: Batch) -> None:
@@ -70,7 +70,7 @@ def _check_declarations(thing: Any, batch: Batch) -> None:
     if isinstance(thing, RowFeatures) and thing.unit is not None:
         units = np.where(np.isfinite(seen), seen, 0.0) / thing.unit
         if (np.abs(units - np.rint(units)) > UNIT_SLACK * np.abs(units)).any():
-            raise Failed(f"the vector of a row is not of whole units; {thing.describe()} says {thing.unit:g}")
+            raise Failed(f"the vector of a row is not a multiple of the unit of {thing.describe()}, {thing.unit:g}")
     if isinstance(thing, OfSums) and thing.features.unit is None:
         _check_lipschitz(thing, _feature_sums(thing.features, batch))
 

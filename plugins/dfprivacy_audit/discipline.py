@@ -231,8 +231,8 @@ def charge_is_tight(audit: Audit) -> str:
     used = audit.loss.tightness
     if used < audit.case.tightness:
         raise Failed(
-            f"the worst pair of tables uses {used:.3f} of what is charged, less than {audit.case.tightness:g}: "
-            "the noise is larger than it need be"
+            f"the worst pair of tables uses {used:.3f} of the charge, less than {audit.case.tightness:g}: the "
+            f"noise is larger than necessary"
         )
     return f"tightness {used:.4f}"
 
@@ -316,11 +316,11 @@ def charges_first_and_for_good(audit: Audit) -> str:
         raise Failed("private rows are read before anything is charged")
     broken = audit.stage.trace(audit.rows, fail=f"cannot read {_CANARY}")
     if reads and not isinstance(broken.error, DPError):
-        raise Failed(f"a table that cannot be read leads to {type(broken.error).__name__}, which is no DPError")
+        raise Failed(f"a table that cannot be read leads to {type(broken.error).__name__}, which is not a DPError")
     if reads and not broken.charges:
         raise Failed("a table that cannot be read leaves no charge")
     if _CANARY in _explanation_texts(broken.error):
-        raise Failed("the error for a table that cannot be read quotes what the engine said of the data")
+        raise Failed("the error for a table that cannot be read quotes the engine's message about the data")
     epsilon, delta = exact(audit.case.epsilon), exact(audit.case.delta)
     for family in audit.families:
         for row, member in family.members:
@@ -342,7 +342,7 @@ def _check_price(trace: Recording, row: Row | None, epsilon: Fraction, delta: Fr
     paid = trace.release.privacy if trace.release else None
     if paid and (paid.epsilon, paid.delta) != (float(trace.epsilon), float(trace.delta)):
         raise Failed(
-            f"it says that epsilon {paid.epsilon:g}, delta {paid.delta:g} was paid; the account says "
+            f"the release states epsilon {paid.epsilon:g}, delta {paid.delta:g}; the account was charged "
             f"{float(trace.epsilon):g}, {float(trace.delta):g}"
         )
 
@@ -358,7 +358,7 @@ def _check_ledger(audit: Audit, broken: Recording) -> None:
         audit.stage.question(audit.stage.views(audit.stage.frames(audit.rows, fail="broken"), accounts)).ask()
     lost = paid()
     if broken.charges and not all(lost):
-        raise Failed("after an error the charge is gone from the ledger")
+        raise Failed("after an error the charge is missing from the ledger")
     views = audit.stage.views(audit.stage.frames(audit.rows), accounts)
     with captured_messages():
         first = audit.stage.question(views, fresh=False).ask()
@@ -403,7 +403,7 @@ def explains_for_nothing(audit: Audit) -> str:
         raise Failed(f"explain fails with {type(error).__name__}: {error}") from error
     if log:
         raise Failed(f"to explain led to {log}")
-    return "explain reads and charges nothing, and says the same after answers on other tables"
+    return "explain() reads no rows, charges nothing, and does not depend on earlier answers"
 
 
 def same_on_every_frame(audit: Audit) -> str:
@@ -495,7 +495,7 @@ def is_documented(audit: Audit) -> str:
     """Catch a docstring without a guarantee or a reference."""
     doc = audit.mechanism.doc
     if not re.search(r"differential(ly)?\W+priva|[εe]psilon\W+DP\b|ε-DP", doc, re.IGNORECASE):
-        raise Failed("the docstring does not say what privacy it guarantees")
+        raise Failed("the docstring does not state the privacy guarantee")
     if not re.search(r"References\n-+|arXiv|doi", doc):
         raise Failed("the docstring has no reference")
     return "the docstring states the guarantee and a reference"

@@ -207,7 +207,7 @@ class Message(Release, ABC):
     def _sentence(self) -> str:
         """Write a sentence on the use of the message."""
         about = f"{self.rows:,} rows of {self._label(*self.columns)}"
-        return f"A message to another party about {about}, for its dcor_with(); alone it says little."
+        return f"A message to another party about {about}, for its dcor_with(); on its own it tells little."
 
     @property
     def spread(self) -> float:
@@ -231,7 +231,9 @@ class Message(Release, ABC):
         """Notes on the noise of the message and on incomplete rows."""
         remarks = list(self.notes)
         if self.complete is not None and 1 - self.complete > SEEN * (self.complete_scale or 0.0):
-            remarks.append(f"about {1 - self.complete:.1%} of the message's rows lack a value, and tell nothing")
+            remarks.append(
+                f"about {1 - self.complete:.1%} of the message's rows lack a value, and carry no information"
+            )
         return tuple(remarks)
 
     @abstractmethod

@@ -268,7 +268,7 @@ class Screening(Release):
             each = self.estimates[0]
             said = number(each.correlation, (each.high - each.low) / 4)
             first = f"; the distance correlation of the first is {said}{each._ci_text()}"  # noqa: SLF001 - of our own kind
-        return f"{told} {self._label(self.target)}, as far as the noise tells{first}."
+        return f"{told} {self._label(self.target)}, up to the noise{first}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """State the selected columns, and their distance correlations if these were requested."""

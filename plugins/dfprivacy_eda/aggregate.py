@@ -245,7 +245,7 @@ def _aggregation(name: str, column: object, statistic: object) -> Aggregation:
     raise ArgumentError(
         f"agg() has no statistic {written!r}, which was asked of column {column!r}."
         if not callable(statistic)
-        else "agg() takes names of statistics, and no functions.",
+        else "agg() takes names of statistics, not functions.",
         f'{hint}Statistics of numbers: {", ".join(OF_NUMBERS)}, or a quantile such as "25%"; of categories: '
         f"{', '.join(OF_LABELS)}.",
     )

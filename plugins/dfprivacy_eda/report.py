@@ -380,7 +380,7 @@ def _payment_table(report: Report) -> str:
     if paid is not None:
         where = [("where", " and ".join(paid.where))] if paid.where else []
         price = f"epsilon {paid.epsilon:g}" + (f", delta {paid.delta:g}" if paid.delta else "")
-        again = ", when it was asked first; nothing this time" if paid.replayed else ""
+        again = ", when it was first asked; repeated here at no charge" if paid.replayed else ""
         at = paid.at.partition(".")[0].partition("+")[0].replace("T", " ")
         released = ("released", f"{at} UTC, by {paid.mechanism}")
         facts = [

@@ -371,7 +371,7 @@ class ColumnStatistic(_OfColumns):
         known = self.low is not None and self.high is not None
         ax.set(yticks=[], xlabel=self._axis_label + (f"; the interval is for the {of}" if known else ""))
         if self.low is None or self.high is None:
-            ax.plot(self.value, 0, "o", color=text_color(ax), label="released; its notes say how sure it is")
+            ax.plot(self.value, 0, "o", color=text_color(ax), label="released; see the notes for its error")
             legend_below(ax)
             return ax
         values = [(self.value, self.low, self.high)]

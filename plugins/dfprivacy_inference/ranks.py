@@ -584,7 +584,9 @@ def conclude_kruskal(
         by=by.name,
         groups=kept,
         nan_policy=nan_policy,
-        notes=(f"Uninformative: the size of a group may be mostly noise: the p-value says little. {UNDECLARED}",)
+        notes=(
+            f"Uninformative: the size of a group may be mostly noise: the p-value is not informative. {UNDECLARED}",
+        )
         if small
         else (),
         released=float_tuple(measured.values),

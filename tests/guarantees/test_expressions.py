@@ -239,7 +239,7 @@ def test_json_of_any_depth_is_refused():
     plain = {"col": "x"}
     for _ in range(5000):
         plain = {"abs": [plain]}
-    with pytest.raises(ArgumentError, match="no expression of columns"):
+    with pytest.raises(ArgumentError, match="not an expression of columns"):
         Node.from_json(plain)
 
 

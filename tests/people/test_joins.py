@@ -290,7 +290,7 @@ REFUSED = {
     "groups": (lambda v, p: v.join(p.group_by("h"), on="pid"), "not GroupedView"),
     "a sample": (lambda v, p: v.join(p.sample(0.5), on="pid"), "cannot be joined"),
     "of a sample": (lambda v, p: v.sample(0.5).join(p, on="pid"), "cannot be joined"),
-    "conditions": (lambda v, p: v.join(p.where(h="u"), on="pid"), "selects rows"),
+    "conditions": (lambda v, p: v.join(p.where(h="u"), on="pid"), "selects some rows"),
     "not the unit": (lambda v, p: v.join(p, on="x"), "named by 'pid', not by 'x'"),
     "no column": (lambda v, p: p.join(p, on="nobody"), "no column 'nobody'"),
     "fractions": (lambda v, p: p.join(p, on="y"), "whole numbers or text"),

@@ -141,7 +141,7 @@ def test_a_share_that_was_lowered_is_noticed(ledger, ask):
         connection.execute("UPDATE shares SET spent = (SELECT spent FROM shares WHERE analyst = 'bo')")
         connection.commit()
 
-    with pytest.raises(dp.LedgerError, match="less was spent of 'survey' by 'ana' than was charged"):
+    with pytest.raises(dp.LedgerError, match="a spent total of 'survey' by 'ana' below the sum of its charges"):
         dp.protect(ROWS, "survey", epsilon=10, **SAID)
 
 

@@ -163,7 +163,7 @@ BAD_TERMS = [
     ({"ledger": b"x"}, LedgerError, "not bytes", "Name a file"),
     ({"ledger": "/"}, LedgerError, "is a folder", "Name a file"),
     ({"ledger": "no/such/folder/l.sqlite"}, LedgerError, "does not exist", "Name a file"),
-    ({"ledger": "nosql://x"}, LedgerError, "no database", "another ledger"),
+    ({"ledger": "nosql://x"}, LedgerError, "not a database", "another ledger"),
     *(({"ledger": path}, LedgerError, "path|folder", "ledger|file")
       for path in ("a\0b", "x" * 5000, "~nobody-of-this-name/l.sqlite")),
     *(({"bounds": {"age": pair}}, SchemaError, "age", "")

@@ -315,7 +315,10 @@ BAD = {
     "no mapping": (computed({"x": 5}), "be read"),
     "a text": (computed({"x": "formula"}), "be read"),
     "no formula": (computed({"x": {"bounds": None}}), "be read"),
-    "another formula": (computed({"x": {"formula": {"exec": ["1"]}, "bounds": None}}), "no expression of columns"),
+    "another formula": (
+        computed({"x": {"formula": {"exec": ["1"]}, "bounds": None}}),
+        "not an expression of columns",
+    ),
     "a formula of nothing": (computed({"x": {"formula": {"col": "y"}, "bounds": None}}), "no column 'y'"),
     "a formula beyond bounds": (computed({"x": {"formula": {"col": "age"}, "bounds": ["a", 1]}}), "finite number"),
     "a formula of a name that is taken": (
