@@ -379,7 +379,7 @@ if sys.argv[1] == "lazy":
 
 def read(who):
     try:
-        adapt(frame).ready()
+        adapt(frame).check_ready()
     except ReadError as error:
         print(who, error, flush=True)
     else:
