@@ -122,7 +122,7 @@ def _max_rows_per_person(table: Rows, on: str) -> int:
         raise ArgumentError(
             f"The people of one of the tables are named by {unit.column!r}, not by {on!r}.",
             f"Tables are joined on the column that names people in both: on={unit.column!r}. "
-            "Of a public table, lookup() adds columns by any other.",
+            "lookup() adds columns of a public table, matched on any column.",
         )
     if unit.missing == "own":
         raise ArgumentError(

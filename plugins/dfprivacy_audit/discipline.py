@@ -249,7 +249,7 @@ def concludes_from_noise_alone(audit: Audit) -> str:
                 continue
             for row, trace in ((one, a), (other, b)):
                 if any(family.trace(row).outcome != trace.outcome for _ in range(_REPEATS)):
-                    raise Skipped("it has a source of chance that cannot be replayed")
+                    raise Skipped("it uses randomness that cannot be replayed")
             raise Failed(
                 f"given the same noisy sums it concludes differently on neighbouring tables ({family.table}: {one} "
                 f"against {other}): {_outcome_difference(a.outcome, b.outcome)}"
@@ -257,7 +257,7 @@ def concludes_from_noise_alone(audit: Audit) -> str:
     for name, first, trace in audit.far_apart:
         if trace.outcome != first.outcome:
             if not _outcome_repeats(audit, audit.rows, audit.first_run):
-                raise Skipped("it has a source of chance that cannot be replayed")
+                raise Skipped("it uses randomness that cannot be replayed")
             raise Failed(
                 f"given the same noisy sums it concludes differently on a table of {name}: "
                 f"{_outcome_difference(first.outcome, trace.outcome)}"
