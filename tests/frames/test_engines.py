@@ -9,6 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import cloudpickle
 import dask.dataframe as dd
@@ -28,7 +30,7 @@ from dfprivacy._table.frames import adapt
 from dfprivacy._table.frames.engine import digest_of_package
 from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy.engines import Cluster, Engine
-from dfprivacy.features import Kernel, Moments, OneHot, ProductKernel, spread
+from dfprivacy.features import Kernel, Moments, OneHot, ProductKernel, RowFeatures, spread
 from dfprivacy.schema import Unit
 
 DATA = {
@@ -446,6 +448,57 @@ def test_a_column_that_fails_is_not_read_for_another():
     assert view.mean("x", epsilon=0.5).privacy.epsilon == 0.5
     with pytest.raises(dp.ReadError, match="withheld"):
         view.mean("bad", epsilon=0.5)
+
+
+def at_once(*asks):
+    """Call functions in threads that begin at one moment; return what each returned."""
+    with ThreadPoolExecutor(len(asks)) as pool:
+        return [each.result(60) for each in [*map(pool.submit, asks)]]
+
+
+def test_relations_of_one_connection_are_asked_from_several_threads():
+    """A query would end the one before, whose charge stands: threads take turns, and each gets its answer."""
+    with duckdb.connect() as connection:
+        connection.execute("create table one as select range / 300000 as x from range(300000)")
+        connection.execute("create table two as select 1 - x as x from one")
+        names = ["one", "two"] * 2
+        views = [
+            dp.protect(connection.table(name), f"threads {name}", epsilon=100, bounds={"x": (0, 1)})
+            for name in names
+        ]
+
+        def ask(at):
+            return [views[at].where(x=(0, 0.9 - at / 10)).mean("x", epsilon=1).value for _ in range(5)]
+
+        answers = at_once(*(partial(ask, at) for at in range(4)))
+
+    assert [len({*each}) for each in answers] == [1] * 4
+    assert [view.budget.spent for view in views] == [2] * 4
+
+
+class Broken(RowFeatures):
+    """A feature of somebody's that fails at a row."""
+
+    shape = (1,)
+
+    def __init__(self, column):
+        self.columns = (column,)
+
+    def rows(self, batch):
+        raise ValueError("canary")
+
+    def radius(self, norm):
+        return 1.0
+
+
+def test_a_relation_whose_reading_broke_off_is_read_by_another_thread():
+    """The turn ends with the reading, also where it failed in the middle, and its error is kept."""
+    asked = table(duckdb.sql("select range / 300000 as x from range(300000)"), bounds={"x": (0, 1)}, categories={})
+    with pytest.raises(dp.DPError) as caught:
+        asked.total(Broken(asked.schema.numeric("x")), 30)
+
+    assert at_once(lambda: asked.total(Moments(asked.schema.numeric("x")), 30))
+    assert "canary" not in str(caught.value)
 
 
 # ---- what goes wrong -------------------------------------------------------------------------------------

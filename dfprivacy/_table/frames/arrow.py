@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from dfprivacy._forks import Lock
 from dfprivacy._table.frames import TOGETHER, Read, free_name, redact_errors
 from dfprivacy._table.frames.columns import join_people, matching_rows, read_column
 from dfprivacy.engines import Engine, Keep
@@ -18,9 +19,11 @@ from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from dfprivacy._table.frames.columns import Column
 
+_one_query = Lock()
 _AHEAD = {"batch_size": 1 << 17, "batch_readahead": 4, "fragment_readahead": 2}  # what bounds the memory
 
 
@@ -186,23 +189,31 @@ def _people(column: pa.ChunkedArray) -> Any:
 class DuckEngine(Engine):
     """A relation of DuckDB: a query of the needed columns, run anew at every pass.
 
+    A connection runs one query at a time, and a relation does not tell its connection: threads take turns.
+
     Parameters
     ----------
     relation : DuckDBPyRelation
         The query.
     places : sequence of str
         Of a join, columns of places by which its rows are in order; they are nobody's to read.
+    turn : context manager
+        Held while a query runs.
     """
 
     keeps = True
 
-    def __init__(self, relation: Any, places: Sequence[str] = ()) -> None:
+    def __init__(
+        self, relation: Any, places: Sequence[str] = (), turn: AbstractContextManager[Any] = _one_query
+    ) -> None:
         self._relation = relation
         self._places = places
+        self._turn = turn
 
     @cached_property
     def _schema(self) -> pa.Schema:
-        whole = redact_errors(lambda: pa.RecordBatchReader.from_stream(self._relation.limit(0)).schema)
+        with self._turn:
+            whole = redact_errors(lambda: pa.RecordBatchReader.from_stream(self._relation.limit(0)).schema)
         return pa.schema([field for field in whole if field.name not in self._places])
 
     def empty(self) -> pa.Table:
@@ -211,7 +222,8 @@ class DuckEngine(Engine):
 
     def rows(self) -> int:
         """Count the rows."""
-        ((rows,),) = self._relation.aggregate("count(*)").fetchall()
+        with self._turn:
+            ((rows,),) = self._relation.aggregate("count(*)").fetchall()
         return int(rows)
 
     def split_by_person(self, column: str) -> Sequence[Engine]:
@@ -220,7 +232,7 @@ class DuckEngine(Engine):
         if parts <= 1:
             return [self]
         found = (f"hash({_sql_quoted(column)}) % {parts} = {part}" for part in range(parts))
-        return [DuckEngine(self._relation.filter(each), self._places) for each in found]
+        return [DuckEngine(self._relation.filter(each), self._places, self._turn) for each in found]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
         """Read some columns, a batch at a time."""
@@ -229,7 +241,8 @@ class DuckEngine(Engine):
             relation = relation.filter(_sql_condition(each))
         if self._places:
             relation = relation.order(_sql_names(self._places))
-        return iter(pa.RecordBatchReader.from_stream(relation.project(_sql_names(columns))))
+        with self._turn:
+            yield from pa.RecordBatchReader.from_stream(relation.project(_sql_names(columns)))
 
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
@@ -277,7 +290,7 @@ class DuckTableEngine(DuckEngine):
         return self._of_this_pass().parts(columns, keep)
 
     def _of_this_pass(self) -> DuckEngine:
-        return DuckEngine(self._connection.cursor().table(self._name))
+        return DuckEngine(self._connection.cursor().table(self._name), turn=nullcontext())
 
 
 def _arrow_filter(keep: Keep, dtype: pa.DataType) -> ds.Expression:
