@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
+import ipaddress
 import json
+import ssl
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +27,7 @@ PUBLIC = {"RS256": jwt.algorithms.RSAAlgorithm, "ES256": jwt.algorithms.ECAlgori
 class Provider:
     """An identity provider: it publishes its keys, counts who asks for them, and signs."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
         self.keys = {
             "one": ("RS256", rsa.generate_private_key(public_exponent=65537, key_size=2048)),
             "two": ("ES256", ec.generate_private_key(ec.SECP256R1())),
@@ -48,7 +51,9 @@ class Provider:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/realm"
+        if tls is not None:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.server.server_port}/realm"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def says(self, path):
@@ -245,6 +250,50 @@ def test_keys_are_fetched_again_once_a_minute(provider, served):
     issuer._tried, issuer._got = issuer._tried - 3601, issuer._got - 3601
     assert issuer.analyst(provider.token("two")) is None
     assert len(provider.asked) == 6
+
+
+def certified(folder):
+    """A server's certificate, and the file of the authority that signed it, made here."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    now, keys = dt.datetime.now(dt.UTC), [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("clinic", "provider")]
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    extensions = [x509.BasicConstraints(ca=True, path_length=0)], [here]
+    for key, name, said, file in zip(keys, names, extensions, ("authority.pem", "provider.pem"), strict=True):
+        made = x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number())
+        made = made.not_valid_before(now - dt.timedelta(1)).not_valid_after(now + dt.timedelta(1))
+        made = made.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        made = made.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[0].public_key()), critical=False
+        )
+        for each in said:
+            made = made.add_extension(each, critical=True)
+        (folder / file).write_bytes(made.sign(keys[0], hashes.SHA256()).public_bytes(Encoding.PEM))
+    key = keys[1].private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "provider.key").write_bytes(key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "provider.pem", folder / "provider.key")
+    return tls, folder / "authority.pem"
+
+
+def test_a_provider_with_a_certificate_of_the_clinic_s_own_authority(clinic, serve, monkeypatch):
+    """It is trusted where the environment names the authority, and else not."""
+    tls, authority = certified(clinic)
+    provider = Provider(tls)
+    served = serve(f'ledger = "ledger.sqlite"\noidc = {{issuer = "{provider.url}", audience = "dfprivacy"}}\n')
+    assert analysts(served, "add", "ana@clinic.example", "--oidc") == 0
+    with pytest.raises(LedgerError, match="keys cannot be fetched"):
+        served.connect(provider.token())
+    assert provider.asked == []
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    served.held.issuer._tried -= 61
+
+    assert served.connect(provider.token()).budget.spent == 0
+    provider.close()
 
 
 @pytest.mark.parametrize(
