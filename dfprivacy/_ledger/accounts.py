@@ -344,8 +344,9 @@ class Account:
         BudgetExceeded
             If an account cannot pay; nothing is charged, of none of them.
         LedgerError
-            If the charge could not be committed; then nothing may be released.
+            If the disk is nearly full, or the charge could not be committed; then nothing may be released.
         """
+        self.ledger.refuse_full_disk()
         with self.ledger.transaction(write=True) as connection:
             for account in sorted([self, *also], key=_by_name):
                 number = account._pay(connection, losses, reserve, call, mechanism, self)  # noqa: SLF001 - of our kind

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sqlite3
 from collections import defaultdict
 from contextlib import contextmanager, nullcontext, suppress
@@ -73,6 +74,9 @@ DAMAGE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, Re
 
 _NEWEST = 1000
 """Charges that are held against what was spent when an account is opened."""
+_ROOM = 1 << 24
+"""Free bytes of the disk, at least, before a charge: the answer that it pays has to be kept."""
+_FREE_SPACE = "Free space on the ledger's disk, and ask again."
 
 
 @dataclass(frozen=True)
@@ -339,6 +343,20 @@ class Ledger:
         if self.memory is not None:
             self.memory.remember_states(LedgerState(self._id, **how_far))
 
+    def refuse_full_disk(self) -> None:
+        """Raise a `LedgerError` if the disk of the file has too little room for a charge and its answer."""
+        if self._disk_is_full():
+            raise LedgerError(
+                f"The disk of the ledger {self.where} has less than {_ROOM >> 20} MiB left, and an answer that is "
+                "paid could be lost.",
+                _FREE_SPACE,
+            )
+
+    def _disk_is_full(self) -> bool:
+        with suppress(OSError):  # without its folder there is another error
+            return self.file is not None and shutil.disk_usage(self.file.parent).free < _ROOM
+        return False
+
     def close(self) -> None:
         """Close the ledger: every later use of it, or of its accounts, raises a `LedgerError`."""
         engine, self._engine = self._engine, None
@@ -386,7 +404,8 @@ class Ledger:
                 "written" if write else "read",
                 str(getattr(error, "orig", None) or error).partition("\n")[0],
             )
-            raise failure(f"The ledger {self.where} cannot be {done}: {reason}.", ELSEWHERE) from error
+            hint = _FREE_SPACE if self._disk_is_full() else ELSEWHERE
+            raise failure(f"The ledger {self.where} cannot be {done}: {reason}.", hint) from error
         except LedgerError as error:
             if isinstance(error, failure):
                 raise

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,6 +13,7 @@ import sys
 import threading
 import time
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,6 +28,7 @@ pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="file descriptors are not passed here")
 on_both = pytest.mark.parametrize("served", ["file", "postgresql"], indirect=True)
 SECONDS = float(os.environ.get("DFPRIVACY_TEST_STRESS", "4"))
+CLOCKS = [*Path("/usr/lib").glob("*/faketime/libfaketime.so.1")]
 KILLS = max(3, round(SECONDS * 200 / 90))  # two hundred in `tox -e stress`
 
 # A server is a fork of a process that has imported everything; whenever it is killed, there is another one.
@@ -202,6 +206,38 @@ def test_postgresql_crashes_in_the_middle(served, new_database):
         assert re.match("The ledger .* cannot be (read|written)", each.what), each
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of its own, of 20 MiB."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", tmp_path]
+    if shutil.which("mount") is None or subprocess.run(mount, check=False).returncode:
+        pytest.skip("no disk can be mounted here")
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", tmp_path], check=True)
+
+
+@pytest.mark.parametrize("left", [0, 1 << 12, 1 << 16, 1 << 18, 15 << 20])
+def test_a_full_disk_costs_nothing(small_disk, served, left):
+    """Whatever is left of it, clients read what to do, nothing is charged, and all is answered afterwards."""
+    servers = served(100)
+    view = servers.view()
+    first = view.mean("x", epsilon=1)
+    other = small_disk / "other"
+    other.write_bytes(bytes(shutil.disk_usage(small_disk).free - left))
+
+    for at in range(4):
+        with pytest.raises(LedgerError, match=r"Nothing was released or spent\. Free space on the ledger's disk"):
+            view.where(x=(0, 0.5 + at / 100)).mean("x", epsilon=1)
+    if left >= 1 << 18:
+        assert view.mean("x", epsilon=1) == first
+    other.unlink()
+
+    assert view.budget.spent == len(view.releases) == 1
+    assert [view.where(x=(0, 0.5 + at / 100)).mean("x", epsilon=1).privacy.epsilon for at in range(4)] == [1] * 4
+    assert view.budget.spent == len(view.releases) == 5
+    assert open_ledger(servers.place).problems() == []
+
+
 @on_both
 def test_two_servers_of_one_ledger_never_overspend(served):
     """Clients ask two servers for more than there is: all of it is spent, and not a part more."""
@@ -227,6 +263,47 @@ def test_two_servers_of_one_ledger_never_overspend(served):
     account = open_ledger(servers.place).account("served")
     assert sum(times) == len(account.answers()) == 40
     assert account.total_charged() == Fraction(2)
+
+
+@pytest.mark.skipif(not CLOCKS, reason="libfaketime is not installed")
+def test_clocks_that_jump_lose_nothing(served, tmp_path, monkeypatch):
+    """Years ahead and back: charges, shares, replays and the order of releases stay; days of tokens count."""
+    from dfprivacy.server.tokens import make_token
+
+    clock = tmp_path / "clock"
+    clock.write_text("+0")
+    for name, value in {
+        "LD_PRELOAD": str(CLOCKS[0]),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    servers = served(100)
+    ledger, today = open_ledger(servers.place), dt.datetime.now(dt.UTC)
+    patiently(servers.view)
+    ledger.account("served").give_shares({"ana": Fraction(4)})
+    until = make_token(ledger, "ana", expires=(today + dt.timedelta(30)).date().isoformat())
+    asked = []
+    for at, years in enumerate([0, 5, -5, 20]):
+        clock.write_text(f"{365 * years:+d}d")
+        view = servers.view()
+        answer = view.where(x=(0, 0.5 + at / 10)).mean("x", epsilon=1)
+        asked.append(answer)
+        shifted = dt.datetime.fromisoformat(answer.privacy.at) - dt.timedelta(365 * years)
+        assert dt.timedelta(0) <= shifted - today + dt.timedelta(seconds=1) < dt.timedelta(1)
+        assert view.where(x=(0, 0.5)).mean("x", epsilon=1) == asked[0]
+        if years > 0:
+            with pytest.raises(dp.ArgumentError, match="past its day"):
+                connect(servers.url, token=until)
+        else:
+            connect(servers.url, token=until)
+
+    with pytest.raises(BudgetExceeded, match="share"):
+        view.mean("x", epsilon=1)
+    assert list(view.releases) == asked
+    assert view.budget.spent == 4
+    assert ledger.problems() == []
 
 
 def test_a_client_that_breaks_off_gets_its_answer_for_nothing(served):
