@@ -14,7 +14,7 @@ from dfprivacy._call.requests import PlainQuestion
 from dfprivacy._ledger.accounts import Account
 from dfprivacy._ledger.budget import CallSelection
 from dfprivacy._ledger.names import name_key
-from dfprivacy.errors import ArgumentError, AwaitingApproval, DPError
+from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetExceeded, DPError
 from dfprivacy.release import Release
 from dfprivacy.request import read_question
 from dfprivacy.view import PrivateFrame
@@ -169,9 +169,11 @@ def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) 
         If it waits for the custodian.
     ArgumentError
         If it cannot be read, or the custodian refused it.
+    BudgetExceeded
+        If it cannot be paid.
     """
     question = _read_plain(views_of(held, holder), view, plain)
-    if not held.approve or question.is_in_ledger() or question.explain().left <= 0:
+    if not held.approve or question.is_in_ledger() or (plan := question.explain()).left <= 0:
         with _turn(question):
             return question.ask()
     account = question.target.account
@@ -182,6 +184,11 @@ def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) 
     refused = [each.value for each in held.ledger.records_about(number) if each.event == "refused"]
     if refused:
         raise ArgumentError(f"The custodian refused the question: {refused[0]}", "Ask another question.")
+    if plan.left > plan.largest:
+        raise BudgetExceeded(
+            f"The question costs epsilon = {plan.left:g}, and at most epsilon = {plan.largest:g} is left.",
+            "Ask for less.",
+        )
     with _noting:  # one after the other: none is one too many
         waiting = [each.number for each in waiting_questions(held.ledger) if each.analyst == account.asker]
         if number not in waiting and len(waiting) >= held.limits.waiting:

@@ -13,7 +13,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.cli import main
-from dfprivacy.errors import ArgumentError, AwaitingApproval, LedgerError
+from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetExceeded, LedgerError
 from dfprivacy.server.tokens import make_token, revoke_tokens
 
 PAGES = ["", "questions", "question?call=1", "waiting", "analysts", "record.json", "record.csv"]
@@ -287,7 +287,7 @@ def test_refuse_with_a_word(serve):
 
 
 def test_what_cannot_be_paid_cannot_be_approved(serve):
-    """It goes on waiting, and the custodian reads why."""
+    """It goes on waiting, and both read why; what cannot be paid when it is asked does not wait."""
     served = serve("approve = true\n")
     view, other = served.connect(), served.connect(make_token(served.held.ledger, "bo"))
     with pytest.raises(AwaitingApproval):
@@ -302,8 +302,12 @@ def test_what_cannot_be_paid_cannot_be_approved(serve):
     assert browser.status == 400
     assert "at most epsilon = 5 is left" in browser.text
     assert browser.open("waiting").text.count("<article") == 1
-    with pytest.raises(AwaitingApproval):
-        view.mean("weight", epsilon=15)
+    for _ in range(2):
+        with pytest.raises(BudgetExceeded, match="costs epsilon = 15, and at most epsilon = 5 is left"):
+            view.mean("weight", epsilon=15)
+    with pytest.raises(BudgetExceeded):
+        view.where(arm="drug").mean("weight", epsilon=6)
+    assert browser.open("waiting").text.count("<article") == 1
 
 
 def test_revoke_at_once(serve):
