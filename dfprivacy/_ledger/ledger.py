@@ -353,8 +353,11 @@ class Ledger:
             )
 
     def _disk_is_full(self) -> bool:
+        if self.file is None:
+            return False
         with suppress(OSError):  # without its folder there is another error
-            return self.file is not None and shutil.disk_usage(self.file.parent).free < _ROOM
+            disk = shutil.disk_usage(self.file.parent)
+            return disk.total > 0 and disk.free < _ROOM  # a total of 0: some network's disks do not say
         return False
 
     def close(self) -> None:
