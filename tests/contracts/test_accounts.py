@@ -5,14 +5,14 @@ from __future__ import annotations
 from .conftest import NAMES
 
 
-def test_an_edition_answers_for_itself(question):
+def test_an_edition_answers_for_itself(method):
     """The same question of another edition is measured and paid again, and by the same account."""
     names = next(NAMES), next(NAMES)
 
-    first = question.of(names=names, edition="1")
+    first = method.of(names=names, edition="1")
     before = first()
     paid = first.spent
-    second = question.of(names=names, edition="2")
+    second = method.of(names=names, edition="2")
     answer = second()
 
     assert all(each > 0 for each in paid)

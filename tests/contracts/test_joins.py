@@ -38,9 +38,9 @@ def about(case, columns):
     return {name: {key: value for key, value in of.items() if key in columns} for name, of in said.items()}
 
 
-def test_a_join_answers_as_the_merged_table(question):
+def test_a_join_answers_as_the_merged_table(varied):
     """With the same numbers, and at the same price: a person's rows are chosen among the same rows."""
-    case, rows = question.case, question.rows()
+    case, rows = varied.case, varied.rows()
     person = np.arange(len(rows)) // 6
     left, right = case.columns[::2], case.columns[1::2]
     visits = rows[[*left]].assign(person=person)
@@ -53,9 +53,9 @@ def test_a_join_answers_as_the_merged_table(question):
     two = dp.protect(people, f"{account} people", **said, **about(case, right))
     joined = one.join(two, on="person")
 
-    expected = ask(question, whole)
+    expected = ask(varied, whole)
     paid = whole.budget.spent
-    found = ask(question, joined)
+    found = ask(varied, joined)
 
     assert numbers(found) == numbers(expected)
     assert joined.budget.spent == 2 * paid > 0

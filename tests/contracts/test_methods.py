@@ -22,12 +22,12 @@ def test_every_bundled_method_has_a_case(every_method, capsys):
     assert set(bundled) == {each.method for each in every_method}
 
 
-def test_numbers_are_the_same_on_every_frame(question, answer, frames, folder, at):
+def test_numbers_are_the_same_on_every_frame(varied, answer, frames, folder, at):
     """Polars, a lazy frame and Arrow, each in turn, give what pandas gives, in tables of their own."""
     _, *others = frames
     frame = others[at % len(others)]
 
-    other = question.of(frame=frame, folder=folder)()
+    other = varied.of(frame=frame, folder=folder)()
 
     assert _plain(answer) == _plain(other)
     assert type(other.to_frame()).__module__.startswith({"arrow": "pyarrow"}.get(frame, "polars"))
@@ -49,22 +49,27 @@ def test_computed_columns_are_columns(computable, answer):
     assert type(computed).from_dict(computed.to_dict()).records() == computed.records()
 
 
-def test_a_question_is_paid_once(question):
-    """To refuse a question and to explain it is free; to ask it costs what was explained, and again nothing.
+def test_a_refused_question_is_free(method):
+    """Refused are a price that is no positive finite number, what the account cannot pay, and arguments of others.
 
-    Refused are a price that is no positive finite number, what the account cannot pay, and an argument with another
-    name or of another kind.
+    An argument is refused that has another name, or is of another kind.
     """
-    asked = question.of(epsilon="3/4")
+    asked = method.of(epsilon="3/4")
     for epsilon in (0, -1, float("nan"), float("inf"), "x", True, None, [1]):
         with pytest.raises(dp.DPError):
             asked(epsilon=epsilon)
     with pytest.raises(dp.BudgetExceeded):
         asked()
-    for other in ({"unheard_of": 1}, *({name: object()} for name in question.case.arguments)):
+    for other in ({"unheard_of": 1}, *({name: object()} for name in method.case.arguments)):
         with pytest.raises(dp.ArgumentError):
             asked(**other)
-    asked.given["epsilon"] = "3/4"
+
+    assert {0} == set(asked.spent)
+
+
+def test_a_question_is_paid_once(question):
+    """To explain it is free; to ask it costs what was explained, and again nothing."""
+    asked = question.of()
     explained = asked.part.explain(asked.method, **asked.given)
     shown = repr(explained), explained._repr_html_(), explained.findings
     free = asked.spent
@@ -74,8 +79,8 @@ def test_a_question_is_paid_once(question):
 
     assert {0} == set(free)
     assert f"{asked.method} " in shown[0]
-    assert explained.epsilon == 3 / 4
-    assert all(0 < each <= 3 / 4 for each in spent)
+    assert explained.epsilon == 1
+    assert all(0 < each <= 1 for each in spent)
     assert answer == again
     assert spent == asked.spent
     assert list(asked.view.releases) == [answer]
@@ -159,14 +164,14 @@ def by_group(question, *, public):
     assert asked.paid
 
 
-def test_by_private_groups(question):
+def test_by_private_groups(varied):
     """Of groups of a private column there is an answer for each, at the price of one."""
-    by_group(question, public=False)
+    by_group(varied, public=False)
 
 
-def test_by_public_groups(question):
+def test_by_public_groups(varied):
     """Of groups of a public column there is an answer for each, at the price of one."""
-    by_group(question, public=True)
+    by_group(varied, public=True)
 
 
 def of_a_part(question, *, public):
@@ -180,20 +185,20 @@ def of_a_part(question, *, public):
     assert asked.paid
 
 
-def test_a_private_part_of_the_rows(question):
+def test_a_private_part_of_the_rows(varied):
     """Of rows that a private column selects there is an answer, which says so."""
-    of_a_part(question, public=False)
+    of_a_part(varied, public=False)
 
 
-def test_a_public_part_of_the_rows(question):
+def test_a_public_part_of_the_rows(varied):
     """Of rows that a public column selects there is an answer, which says so."""
-    of_a_part(question, public=True)
+    of_a_part(varied, public=True)
 
 
-def test_the_other_neighbours(question):
+def test_the_other_neighbours(varied):
     """Under the other neighbouring relation there is an answer, which says under which."""
-    other = "add_remove" if question.case.neighbors == "replace_one" else "replace_one"
-    asked = question.but(neighbors=other, public=() if other == "add_remove" else question.case.public).of()
+    other = "add_remove" if varied.case.neighbors == "replace_one" else "replace_one"
+    asked = varied.but(neighbors=other, public=() if other == "add_remove" else varied.case.public).of()
 
     assert other == asked().privacy.neighbors
     assert asked.paid
@@ -207,15 +212,15 @@ def test_no_public_columns(publicly):
     assert asked.paid
 
 
-def test_missing_values(question):
+def test_missing_values(varied):
     """Where values are missing there is an answer."""
-    rows = question.rows()
-    for at, name in enumerate(each for each in question.case.columns if each not in question.case.public):
+    rows = varied.rows()
+    for at, name in enumerate(each for each in varied.case.columns if each not in varied.case.public):
         kept = (np.arange(len(rows)) + at) % 7 > 0
         rows[name] = (
-            rows[name].where(kept) if name in question.case.bounds else rows[name].astype(object).where(kept, None)
+            rows[name].where(kept) if name in varied.case.bounds else rows[name].astype(object).where(kept, None)
         )
-    asked = question.of(rows)
+    asked = varied.of(rows)
 
     assert asked() == asked()
     assert asked.paid
@@ -227,28 +232,28 @@ def of_people(question):
     return rows.assign(person=np.arange(len(rows)) // 6), {"unit": "person", "max_rows": 3, "public": []}
 
 
-def test_people_with_several_rows(question):
+def test_people_with_several_rows(varied):
     """All rows of a person are protected together, and the answer says so."""
-    rows, unit = of_people(question)
-    asked = question.of(rows, **unit)
+    rows, unit = of_people(varied)
+    asked = varied.of(rows, **unit)
 
     assert asked().privacy.unit == "person"
     assert asked.paid
 
 
-def test_a_row_for_each_person(question):
+def test_a_row_for_each_person(varied):
     """Of a row that is made of those of each person there is an answer."""
-    rows, unit = of_people(question)
-    how = {name: "mean" if name in question.case.bounds else "first" for name in question.case.columns}
-    asked = question.of(rows, part=lambda view: view.per("person").agg(how), **unit)
+    rows, unit = of_people(varied)
+    how = {name: "mean" if name in varied.case.bounds else "first" for name in varied.case.columns}
+    asked = varied.of(rows, part=lambda view: view.per("person").agg(how), **unit)
 
     assert asked().privacy.unit == "person"
     assert asked.paid
 
 
-def test_a_secret_sample(question):
+def test_a_secret_sample(varied):
     """Of a sample there is an answer, which says so."""
-    asked = question.of(part=lambda view: view.sample(0.5))
+    asked = varied.of(part=lambda view: view.sample(0.5))
 
     assert asked().privacy.sample
     assert asked.paid

@@ -17,14 +17,13 @@ from dfprivacy.testing import seeded_noise
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RUNS = 15  # of each table; 200 take eight minutes
+RUNS = 16  # of each table, or of two groups half as many; 200 take eight minutes
 SD = 2.0  # a sixth of the bounds of x and y
 ERROR, RELATIVE = "expected standard error", "expected relative error"
 BOUNDS = {"x": (-2.0, 10.0), "y": (-6.0, 6.0), "gaps": (-2.0, 10.0)}
 CATEGORIES = {"arm": [0, 1], "g": [0, 1, 2], "h": [0, 1], "k": [0, 1, 2, 3], "half": [*range(8)]}
 TABLES: dict[str, tuple[int, dict[str, Any], float]] = {  # rows, how they are protected, epsilon
-    "1,000 rows": (1_000, {}, 1),
-    "10,000 rows, little budget": (10_000, {}, 0.2),
+    "little budget": (5_000, {}, 0.2),
     "a private number of rows": (10_000, {"neighbors": "add_remove"}, 1),
     "public groups": (2_000, {"public": ["arm"]}, 1),
     "private groups": (2_000, {}, 1),
@@ -90,7 +89,6 @@ ASKED: list[tuple[str, tuple[Any, ...], dict[str, Any], list[Promise]]] = [
     ("count", ("gaps",), {}, one(told("value", lambda t: t.gaps.count()))),
     ("missing", ("gaps",), {}, one(told("value", lambda t: t.gaps.isna().sum()))),
     ("nunique", ("half",), {}, one(told("value", lambda t: 4))),
-    ("quantile", ("x", 0.9), {}, one(told("value", of_x("quantile", 0.9)))),
     ("quantile", ("x", QUARTILES), {}, one(told("value", of_x("quantile", QUARTILES)))),
     ("quantile", ("x", QUARTILES), {"covers": "table"}, one(told("value", of_x("quantile", QUARTILES)))),
     ("histogram", ("x", [-2, 4, 10]), {}, one(told("raw", lambda t: [(t.x < 4).sum(), (t.x >= 4).sum()]))),
@@ -153,6 +151,7 @@ def test_what_is_promised_comes_true(name, args, more, promises, table):
     """The root mean square error is within a quarter of what was said, but for five of its standard errors."""
     n, said, epsilon = TABLES[table]
     grouped, (first, *others) = "groups" in table, tables(n)
+    others = others[: RUNS // 2] if grouped else others
     given = {"epsilon": epsilon, **more}
 
     def view(rows):
@@ -173,9 +172,9 @@ def test_what_is_promised_comes_true(name, args, more, promises, table):
     for promise, expected, values in zip(promises, promised, off, strict=True):
         if expected == "not known":
             continue
-        squares = np.square(np.asarray(values, dtype=np.float64)).reshape(RUNS, -1).mean(axis=1)
+        squares = np.square(np.asarray(values, dtype=np.float64)).reshape(len(others), -1).mean(axis=1)
         ratio = expected / math.sqrt(squares.mean())
-        unsure = math.exp(5 * squares.std() / squares.mean() / math.sqrt(RUNS) / 2)
+        unsure = math.exp(5 * squares.std() / squares.mean() / math.sqrt(len(others)) / 2)
         assert 0.75 / unsure <= ratio <= 1.25 * unsure, (promise.said, expected, ratio)
 
 

@@ -82,13 +82,13 @@ def test_intervals_say_what_they_cover(question, answer):
     assert all(row["low"] <= row["high"] or math.isnan(row["low"]) for row in rows)
 
 
-def test_a_picture_has_the_labels_of_columns(question, answer, plt):
+def test_a_picture_has_the_labels_of_columns(varied, answer, plt):
     """Texts in a picture name columns by their labels, and never by bare names."""
     figure = answer.plot().figure
     words = " | ".join(each.get_text() for each in figure.findobj(plt.Text) if each.get_visible())
 
     bare = [
-        name for name in question.case.columns if re.search(rf"(?<!Label of )\b{name}\b", " ".join(words.split()))
+        name for name in varied.case.columns if re.search(rf"(?<!Label of )\b{name}\b", " ".join(words.split()))
     ]
     assert words.strip(" |")
     assert bare in ([], ["by"])

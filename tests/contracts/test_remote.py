@@ -69,10 +69,10 @@ def plain(release):
     return re.sub(r'contract \d+|"at": "[^"]*"|[0-9a-f]{16}', "", json.dumps(release.to_dict(), sort_keys=True))
 
 
-def test_a_view_elsewhere_answers_as_one_here(question, server):
+def test_a_view_elsewhere_answers_as_one_here(varied, server):
     """With the same noise, the same numbers; it is paid once, replayed, listed, and explained at no charge."""
-    local, ask, there, view = asked_there(question, server)
-    if question.case.other is not None:
+    local, ask, there, view = asked_there(varied, server)
+    if varied.case.other is not None:
         with pytest.raises(dp.ArgumentError, match="two ledgers"):
             ask()
         assert there.view.budget.spent == 0

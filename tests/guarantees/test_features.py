@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -29,6 +30,7 @@ from dfprivacy.features import (
     ProductKernel,
     RowFeatures,
     Stack,
+    Weighted,
     gaussian_frequencies,
     spread,
 )
@@ -102,6 +104,11 @@ def tree(column, **options):
     return Bins(column, edges, widths=(bins, max(bins // 2, 1), 1), weights=(1, 4, 3), **options)
 
 
+def weight(column):
+    """The same column with the bounds of a weight."""
+    return replace(column, bounds=(0.0, 2.0), fill=1.0)
+
+
 UNITS = {
     "count": lambda _: Count(),
     "moments": lambda c: Moments(c[0], degree=1),
@@ -118,6 +125,9 @@ UNITS = {
     "ball by group": lambda c: OneHot(G) * Outer(c, radius=0.9, count=True),
     "crosstabs": lambda _: OneHot(G) * Stack(*(OneHot(c, groups=[v]) for c, v in ((G, 1), (H, 0), (H, 1)))),
     "cube of one": lambda c: Outer(c[:1], count=True),
+    "centred cube": lambda c: Outer(c, centred=True),
+    "complete rows of a centred cube with a heavy count": lambda c: Given(*c, of=Outer(c, count=2.0, centred=True)),
+    "categories, tallied": lambda _: Given(G, of=OneHot(G), tally=(0, 1)),
     "two keys": lambda c: OneHot(G, H, groups={"h": [1, 0]}) * Moments(c[0]),
     "a stack": lambda c: Stack(Moments(c[0], count=True), OneHot(G), Outer(c, radius=0.9)),
     "a stack by group": lambda c: OneHot(G) * Stack(Moments(c[1]), Stack(Count(), OneHot(H) * Moments(c[0]))),
@@ -143,6 +153,9 @@ UNITS = {
     "a tree and missing rows": lambda c: tree(c[0], missing=True),
     "bins by group": lambda c: OneHot(G) * Stack(Bins(c[0], ends(c[0], 3), missing=True), Moments(c[1])),
     "complete rows by group": lambda c: OneHot(G) * Given(c[1], of=Moments(c[0])),
+    "weighted halves": lambda c: Given(*c, of=Weighted(weight(c[0]), Moments(c[1], degree=1, count=True))),
+    "weighted rows by group": lambda c: OneHot(G) * Weighted(weight(c[0]), Count(), square=0.5),
+    "weighted categories": lambda c: Weighted(weight(c[0]), OneHot(G), square=0),
 }
 SCALED = {
     "kernel": lambda c, w: Kernel(kernel_of(c, w), spread(c, 12)),
@@ -174,8 +187,20 @@ ROUGH = {
     ("complete rows and those beyond", 1): 0.95,
     ("complete rows of a ball", 1): 0.55,
     ("complete rows of a ball, tallied", 1): 0.55,
+    ("centred cube", 1): 0.45,
+    ("centred cube", 2): 0.63,
+    ("complete rows of a centred cube with a heavy count", 1): 0.70,
+    ("complete rows of a centred cube with a heavy count", 2): 0.67,
+    ("weighted halves", 1): 0.5,
+    ("weighted halves", 2): 0.70,
+    ("weighted rows by group", 1): 0.58,
+    ("weighted rows by group", 2): 0.55,
+    ("weighted rows by group", math.inf): 0.5,
+    ("weighted categories", 1): 0.25,
+    ("weighted categories", 2): 0.35,
+    ("weighted categories", math.inf): 0.5,
 }
-"""Bounds of which less is attained: in the norm of another noise, or for some public columns."""
+"""Bounds of which less is attained: in the norm of another noise, for some public columns, by large weights."""
 
 
 def fine(features, columns):
