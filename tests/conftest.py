@@ -498,3 +498,13 @@ class Search:
 def search() -> type[Search]:
     """The search for neighbouring tables that refute a claimed sensitivity."""
     return Search
+
+
+@pytest.fixture
+def plt(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Matplotlib without a screen."""
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
+    yield pyplot
+    pyplot.close("all")

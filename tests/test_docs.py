@@ -68,53 +68,22 @@ def members(name):
     return {each.strip() for each in listed.split(",")} if listed.strip() else None
 
 
-@pytest.mark.parametrize("name", sorted({*dp.__all__} - {"errors", "features", "statistics"}))
-def test_public_names_are_in_the_reference(name):
-    """Every name of `dfprivacy.__all__` has an entry in the reference."""
-    assert f"dfprivacy.{name}" in NAMES
-
-
-@pytest.mark.parametrize("name", sorted(features.__all__))
-def test_features_are_in_the_reference(name):
-    """Every row feature has an entry in the reference."""
-    assert f"dfprivacy.features.{name}" in NAMES
-
-
-@pytest.mark.parametrize("name", sorted(statistics.__all__))
-def test_every_kind_of_statistic_is_in_the_reference(name):
-    """Every class of `dfprivacy.statistics` has an entry in the reference."""
-    assert f"dfprivacy.statistics.{name}" in NAMES
-
-
-@pytest.mark.parametrize("name", sorted(errors.__all__))
-def test_errors_are_in_the_reference(name):
-    """Every exception has an entry in the reference."""
-    assert {f"dfprivacy.errors.{name}", f"dfprivacy.{name}"} & NAMES
-
-
-@pytest.mark.parametrize("name", sorted(name for name in vars(hookspecs) if name.startswith("dfprivacy_")))
-def test_hooks_are_in_the_reference(name):
-    """Every hook has an entry in the reference."""
-    assert f"dfprivacy._plugins.hookspecs.{name}" in NAMES
-
-
-@pytest.mark.parametrize("mechanism", BUNDLED_MECHANISMS, ids=lambda mechanism: mechanism.name)
-def test_bundled_mechanisms_are_in_the_reference(mechanism):
-    """Every method that the distribution adds to views has an entry in the reference."""
-    assert f"dfprivacy.PrivateFrame.{mechanism.name}" in NAMES
-
-
-@pytest.mark.parametrize("module", sorted({m.function.__module__.split(".")[0] for m in BUNDLED_MECHANISMS}))
-def test_bundled_plugins_are_in_the_reference(module):
-    """Every public name of a bundled plugin has an entry in the reference: mechanisms as methods of views."""
-    exported = importlib.import_module(module).__all__
-    missing = [
-        name
-        for name in exported
-        if f"{module}.{name}" not in NAMES and f"dfprivacy.PrivateFrame.{name}" not in NAMES
+def test_public_names_are_in_the_reference():
+    """Every public name of the house, every method and every other name of a bundled plugin has an entry there."""
+    wanted = [
+        *(f"dfprivacy.{name}" for name in {*dp.__all__} - {"errors", "features", "statistics", *errors.__all__}),
+        *(f"dfprivacy.features.{name}" for name in features.__all__),
+        *(f"dfprivacy.statistics.{name}" for name in statistics.__all__),
+        *(f"dfprivacy._plugins.hookspecs.{name}" for name in vars(hookspecs) if name.startswith("dfprivacy_")),
+        *(f"dfprivacy.PrivateFrame.{mechanism.name}" for mechanism in BUNDLED_MECHANISMS),
     ]
+    methods = {mechanism.name for mechanism in BUNDLED_MECHANISMS}
+    for module in {mechanism.function.__module__.split(".")[0] for mechanism in BUNDLED_MECHANISMS}:
+        wanted += [f"{module}.{name}" for name in importlib.import_module(module).__all__ if name not in methods]
 
-    assert missing == []
+    assert len(wanted) > 150
+    assert sorted({*wanted} - NAMES) == []
+    assert [name for name in errors.__all__ if not {f"dfprivacy.errors.{name}", f"dfprivacy.{name}"} & NAMES] == []
 
 
 @pytest.mark.parametrize("name", ["PrivateFrame", "GroupedView"])
@@ -189,12 +158,18 @@ def public_objects():
             )
 
 
-@pytest.mark.parametrize("name", sorted(set(public_objects())))
-def test_docstrings_are_valid(name):
+def test_docstrings_are_valid():
     """Every public docstring is numpydoc by the checks above."""
-    found = numpydoc.validate.validate(name)["errors"]
+    names = sorted(set(public_objects()))
+    found = [
+        (name, code, text)
+        for name in names
+        for code, text in numpydoc.validate.validate(name)["errors"]
+        if code in CHECKS and not waived(name, code)
+    ]
 
-    assert [(code, text) for code, text in found if code in CHECKS and not waived(name, code)] == []
+    assert len(names) > 500
+    assert found == []
 
 
 def waived(name, code):
@@ -308,23 +283,26 @@ def test_every_source_is_in_the_index():
     assert [entry for entry in CITED if not in_the_index(entry[1])] == []
 
 
-@pytest.mark.parametrize("page", [*PAGES, *SOURCES], ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_no_document_knows_a_machine(page):
+def test_no_document_knows_a_machine():
     """No document or source names a path of somebody's machine."""
-    text = page.read_text(encoding="utf-8")
+    path = re.compile(r"(?<![\w.])/(?:home|root|Users|work|tmp)/\w+")
 
-    assert re.findall(r"(?<![\w.])/(?:home|root|Users|work|tmp)/\w+", text) == []
+    assert [
+        (page, path.findall(text)) for page in [*PAGES, *SOURCES] if path.search(text := page.read_text("utf-8"))
+    ] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page):
+def test_links_lead_somewhere():
     """Every relative link of a document leads to a file."""
-    links = re.findall(
-        r"\]\((?!https?:|#)([^)#]+)",
-        re.sub(r"```.*?```|`[^`]*`|\$[^$]*\$", "", page.read_text("utf-8"), flags=re.DOTALL),
-    )
+    lost, links = [], 0
+    for page in PAGES:
+        text = re.sub(r"```.*?```|`[^`]*`|\$[^$]*\$", "", page.read_text("utf-8"), flags=re.DOTALL)
+        for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+            links += 1
+            lost += [] if (page.parent / link).exists() else [(page, link)]
 
-    assert [link for link in links if not (page.parent / link).exists()] == []
+    assert links > 50
+    assert lost == []
 
 
 def test_the_architecture_shows_every_room():

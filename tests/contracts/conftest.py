@@ -400,13 +400,3 @@ def reasons(test, asked):
         if test in tests.split()
         and any(first == method and all(word in case for word in words) for first, *words in map(str.split, those))
     ]
-
-
-@pytest.fixture
-def plt(monkeypatch):
-    """Matplotlib without a screen."""
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("Agg")
-    yield pyplot
-    pyplot.close("all")

@@ -13,15 +13,6 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy.wording import interval_text, number, with_error
 
 
-@pytest.fixture
-def plt(monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("Agg")
-    yield pyplot
-    pyplot.close("all")
-
-
 def drawn(ax, rows):
     """The numbers of a plot with a row for each, and the ends of their intervals."""
     lines = [list(line.get_xdata()) for line in ax.get_lines()[: 2 * rows]]

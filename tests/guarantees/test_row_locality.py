@@ -316,7 +316,7 @@ def test_a_value_counts_as_it_does_alone(kind):
 
     if kind != "pandas, whatever it makes":  # one value by itself may become another one, as True does 1
         assert dict(enumerate(each[kept] for each in alone)) == dict(enumerate(each[kept] for each in objects))
-    for _ in range(10 if len(pool) > 20 else 6):
+    for _ in range(5 if len(pool) > 20 else 3):
         places = rng.integers(0, len(pool), rng.integers(2, 40))
         found = counted(make([pool[at] for at in places]), int(rng.choice([1, 3, 8, 40])))
         expected = [objects[at] if kind == "pandas, whatever it makes" else alone[at] for at in places]

@@ -473,15 +473,6 @@ def test_a_percent_sign_follows_its_number(tmp_path):
 # Pictures
 
 
-@pytest.fixture
-def plt(monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("Agg")
-    yield pyplot
-    pyplot.close("all")
-
-
 @pytest.mark.parametrize(
     ("asked", "null"), [({"popmean": 30}, 30.0), ({"by": "g"}, 0.0), ({"popmean": 30, "alternative": "less"}, 30.0)]
 )

@@ -161,15 +161,6 @@ def grouped(protect):
         return {method: ask(view, method) for method in BY_GROUP}
 
 
-@pytest.fixture
-def plt(monkeypatch):
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("Agg")
-    yield pyplot
-    pyplot.close("all")
-
-
 def test_every_bundled_method_is_asked(capsys):
     """None is forgotten."""
     main(["plugins", "--json"])
