@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -73,7 +73,8 @@ class Audit:
     others : sequence of Case
         All cases in which the mechanism is audited.
     thorough : bool
-        Whether the worst tables are searched at length, even if a short search finds that the charge is tight.
+        Whether many rows are tried in all tables, the worst tables are searched at length even if a short search
+        finds that the charge is tight, and a variant is tried on all tables, not on every second.
     """
 
     mechanism: Mechanism
@@ -129,7 +130,7 @@ class Audit:
     @cached_property
     def _traced(self) -> list[Family] | Skipped:
         try:
-            return families(self.stage)
+            return families(self.stage, thorough=self.thorough)
         except Skipped as late:
             return late
 
@@ -144,21 +145,20 @@ class Audit:
     @cached_property
     def loss(self) -> Loss:
         """Largest privacy loss that the search over neighbouring tables found."""
-        if not statistics_of(self.stage, self.rows)[1]:  # how far a row moves a sum depends on the row alone
-            return worst_loss(self.families, climbed=1)
-        searches: list[Callable[[Sequence[Family]], Loss]] = [
-            partial(worst_loss, climbed=1, halvings=3, restarts=1),
-            partial(worst_table, steps=_FEW_STEPS, started=2),
-            worst_loss,
-            partial(worst_table, steps=_STEPS),
-        ]
+        short: list[Callable[[Sequence[Family]], Loss]] = [partial(worst_loss, climbed=1, halvings=3, restarts=1)]
+        if statistics_of(self.stage, self.rows)[1]:
+            short.append(partial(worst_table, steps=_FEW_STEPS, started=2))
+            long: list[Callable[[Sequence[Family]], Loss]] = [worst_loss, partial(worst_table, steps=_STEPS)]
+        else:  # how far a row moves a sum depends on the row alone
+            long = [partial(worst_loss, climbed=1)]
         if self.thorough:
-            return _largest([search(self.families) for search in searches[2:]])
-        losses = [search(self.families) for search in searches[:2]]
-        for search in searches[2:]:
+            return _largest([search(self.families) for search in long])
+        losses = [search(self.families) for search in short]
+        for search in long:
             if _largest(losses).tightness < self.case.tightness:
                 losses.append(search(self.families))
-        return _largest(losses)
+        found = _largest(losses)
+        return replace(self, thorough=True).loss if found.tightness < self.case.tightness else found
 
 
 def _largest(losses: Sequence[Loss]) -> Loss:

@@ -65,6 +65,7 @@ __all__ = [
     "statistics_of",
     "worst_loss",
     "worst_pair",
+    "worst_rows",
     "worst_table",
 ]
 
@@ -162,15 +163,15 @@ class Family:
         return neighboring(self.stage.case, self.members)
 
 
-def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
+def families(stage: Harness, *, thorough: bool = True) -> list[Family]:
     """Return families of neighbouring tables with the mechanism's runs on them.
 
     Parameters
     ----------
     stage : Harness
         The mechanism and its case.
-    seeds : sequence of int
-        One family of the first table for each; one of every other.
+    thorough : bool
+        Whether many rows are tried in more tables than the first, and in the first under two draws of noise.
 
     Returns
     -------
@@ -181,8 +182,10 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
     rows_in_place: list[Row | None] = [*candidate_rows(stage.case)]
     if stage.case.neighbors == "add_remove":
         rows_in_place.append(None)
-    for name, rows in tables(stage.case).items():
-        for seed in seeds if name == "mixed" else seeds[:1]:
+    made = tables(stage.case)
+    large = made if thorough else {"mixed": made["mixed"]}
+    for name, rows in large.items():
+        for seed in (1, 2) if name == "mixed" and thorough else (1,):
             base = stage.trace(rows, seed=seed)
             if base.refused:
                 continue
@@ -192,7 +195,11 @@ def families(stage: Harness, seeds: Sequence[int] = (1, 2)) -> list[Family]:
                 rows_in_place if name == "mixed" else rows_in_place[-1::-2], every=1 if first else _EVERY
             )
             traced.append(family)
-    more = (small_family(stage, name, rows) for name, rows in further_tables(stage.case).items())
+    small = {**{name: rows for name, rows in made.items() if name not in large}, **further_tables(stage.case)}
+    known = traced[0] if traced and not thorough and not statistics_of(stage, made["mixed"])[1] else None
+    more = (
+        small_family(stage, name, rows, some=worst_rows(stage.case, known, rows[0])) for name, rows in small.items()
+    )
     return traced + [family for family in more if family]
 
 
@@ -230,6 +237,31 @@ def small_family(
     family.add_rows(own, every=None if until else -(-len(own) // 3))
     family.add_rows([row for row in some if row not in own], every=None)
     return family if family.ranked_pairs else None
+
+
+def worst_rows(case: Case, known: Family | None, first: Row) -> list[Row | None]:
+    """Return the rows that are farthest apart in a family, and such rows with the public values of another.
+
+    They do for sums of features on other tables: how far a row moves these depends on the row and public values.
+
+    Parameters
+    ----------
+    case : Case
+        What is public.
+    known : Family or None
+        The family; without one there are none.
+    first : dict
+        A row with the public values of another table.
+
+    Returns
+    -------
+    list of dict or None
+        None for no row.
+    """
+    pair = [row for row, _ in known.ranked_pairs[0]] if known else []
+    public = {name: first[name] for name in case.agreed} if case.neighbors == "replace_one" else {}
+    moved = [None if row is None else {**row, **public} for row in pair]
+    return moved if moved == pair else [*moved, *pair]
 
 
 def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8, restarts: int = _RESTARTS) -> Loss:

@@ -1,7 +1,8 @@
 """Every case of every bundled method passes `dfprivacy audit`: what of it the suite can afford.
 
-A job runs all of it each week. Here, the checks that take longest are of each method's first case alone, as is its
-share in the variants of all; the law of the noise is that of the house, and is asked of one method.
+A job runs all of it each week. Here, the search for the worst tables is short where it finds that the charge is
+tight, and tries few rows in tables but the first; the checks that take longest are of each method's first case
+alone, as is its share in the variants of all; the law of the noise is of the house, and is asked of one method.
 """
 
 from __future__ import annotations
