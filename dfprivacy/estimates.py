@@ -118,7 +118,7 @@ def measure_moments(
     -------
     tuple
         The noisy sums, and the numbers of rows of the groups, None where these are private: what
-        `dfprivacy.inference.moments.NoisyMoments.measured` takes.
+        `dfprivacy.inference.moments.NoisyMoments.from_sums` takes.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def measure_beyond(
     -------
     tuple of NoisyValue
         Of each column the rows below and above, and then the rows if they are counted: what
-        `dfprivacy.inference.clipped.limits` takes.
+        `dfprivacy.inference.clipped.shares_beyond_bounds` takes.
     """
     if not columns:
         return ()
