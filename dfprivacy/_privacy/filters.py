@@ -264,7 +264,7 @@ class Accountant:
     --------
     >>> from dfprivacy._privacy.losses import Pure
     >>> account = Accountant.open(None, exact(1), exact(0))
-    >>> spent = account.after(account.nothing, Pure(exact(0.1)))
+    >>> spent = account.after(account.no_charges, Pure(exact(0.1)))
     >>> account.holds(spent), account.largest(spent)
     (True, Fraction(9, 10))
     """

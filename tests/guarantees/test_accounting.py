@@ -56,7 +56,7 @@ def account(kind, epsilon=1, delta="1e-6"):
 
 
 def charged(accountant, *losses):
-    spent = accountant.nothing
+    spent = accountant.no_charges
     for loss in losses:
         spent = accountant.after(spent, loss)
     return spent
@@ -536,7 +536,7 @@ loss_strategy = st.one_of(
 def test_totals_only_grow(kind, losses):
     """No release lowers any sum, and an account that is used up stays so."""
     opened = account(kind)
-    spent = opened.nothing
+    spent = opened.no_charges
     for loss in losses:
         after = opened.after(spent, loss)
         assert all(
@@ -554,7 +554,7 @@ def test_what_is_counted_is_never_less_than_the_charge(loss, name):
     """Sums are rounded up to whole units, by less than one unit each."""
     member = Filter.open(name, exact(1), exact("1e-6"))
     opened = Accountant("portfolio", exact(1), exact("1e-6"), (member,), exact("1e-9"))
-    spent = opened.after(opened.nothing, loss)
+    spent = opened.after(opened.no_charges, loss)
     for charge, count in zip(member.charge(loss), spent.counts, strict=False):
         assert (charge is None) == (count is None)
         assert charge is None or charge <= count * UNIT < charge + UNIT
@@ -593,7 +593,7 @@ def test_largest_is_admitted_and_little_more_is_not(history, kind, noise):
 def test_largest_is_admitted_on_the_coarsest_grid_of_the_core(epsilon):
     """What is left can be asked for with noise of only 2^15 steps, which is charged a little more."""
     opened = account("gdp", epsilon, "1e-9")
-    largest = opened.largest(opened.nothing)
+    largest = opened.largest(opened.no_charges)
     correction = 2.0**-32  # 1 / (4 b^2)
 
     assert laplace_mu(float(largest) + correction) ** 2 <= opened.members[0].caps[0] * UNIT
@@ -613,9 +613,9 @@ def test_largest_takes_the_delta_that_is_named():
 def test_the_largest_gaussian_release_of_a_very_large_budget_is_known(kind, epsilon):
     """An epsilon for which no grid is fine enough ends the search, and is no error."""
     opened = account(kind, epsilon, "1e-6")
-    largest = opened.largest(opened.nothing, "gaussian", exact("1e-7"))
+    largest = opened.largest(opened.no_charges, "gaussian", exact("1e-7"))
 
-    assert opened.holds(opened.after(opened.nothing, gaussian(largest, "1e-7", squared=2**80)))
+    assert opened.holds(opened.after(opened.no_charges, gaussian(largest, "1e-7", squared=2**80)))
     assert largest > 1
 
 
@@ -626,10 +626,10 @@ def test_the_rest_of_a_basic_account_is_exact():
 
     assert [Fraction(17, 30), 0] == [opened.largest(spent, kind) for kind in ("laplace", "gaussian")]
     assert opened.largest(charged(opened, Pure(exact(1)))) == 0
-    assert account("basic", 1000, 0).largest(account("basic", 1000, 0).nothing) == 1000
+    assert account("basic", 1000, 0).largest(account("basic", 1000, 0).no_charges) == 1000
     opened = account("portfolio")
     used = [opened.fraction_used(charged(opened, *[laplace(part)])) for part in (0.25, 5)]
-    assert (opened.fraction_used(opened.nothing), *used) == (0, 0.25, 1)
+    assert (opened.fraction_used(opened.no_charges), *used) == (0, 0.25, 1)
     assert opened.fraction_used(charged(opened, *[gaussian(0.05)] * 10)) == pytest.approx(10 / 391, rel=0.01)
 
 

@@ -225,7 +225,7 @@ class Budget:
 def calls(share, then):
     """How many calls of two Gaussian sums fit, and whether one of them ended half way."""
     table, accountant = protected()._target.table, Accountant.open(None, Fraction(1), Fraction(1, 10**6))
-    asked, spent = Moments(table.schema.columns["x"]), accountant.nothing
+    asked, spent = Moments(table.schema.columns["x"]), accountant.no_charges
     count = measured = 0
     with contextlib.suppress(dp.BudgetExceeded):
         while True:

@@ -257,7 +257,7 @@ def test_a_selection_is_charged_as_what_it_is(terms, loss, kind):
     private = view(**terms)
     asked = private.commonest("g", top=2, epsilon=1)
     accountant = private._target.account.accountant
-    spent = accountant.after(accountant.after(accountant.nothing, loss), loss)
+    spent = accountant.after(accountant.after(accountant.no_charges, loss), loss)
 
     assert asked.privacy.noise[0].kind == kind
     assert private._target.account.spent() == spent

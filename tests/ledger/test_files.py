@@ -163,7 +163,7 @@ for room in (0, 5_000, 9_000):
     else:
         failed = None
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    print(failed, len(account.entries()), account.spent() == account.accountant.nothing)
+    print(failed, len(account.entries()), account.spent() == account.accountant.no_charges)
 pay(account, 1)
 print(len(account.entries()))
 """

@@ -225,7 +225,7 @@ def test_a_crash_leaves_both_or_neither(forked, ledger, at, charged):
 
     assert [Fraction(3, 4) * charged] * 2 == spent(one, two)
     expected = one._target.account.accountant
-    whole = expected.after(expected.nothing, Pure(Fraction(3, 4))) if charged else expected.nothing
+    whole = expected.after(expected.no_charges, Pure(Fraction(3, 4))) if charged else expected.no_charges
     assert [whole, whole] == [view._target.account.spent() for view in (one, two)]
 
 
