@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from dfprivacy._measure.decisions import Decisions, SparseVectorAnswers
+from dfprivacy._measure.decisions import SparseVectorAnswers
 from dfprivacy._measure.discovery import Discovery
+from dfprivacy._measure.joint import JointMeasurements
 from dfprivacy._measure.query import copy_by_value
-from dfprivacy._measure.sums import Sums
 from dfprivacy._privacy import samplers as noises
 from dfprivacy._privacy.losses import Pure
 from dfprivacy.errors import ArgumentError, PluginError
@@ -41,7 +41,7 @@ T = TypeVar("T")
 _TYPICAL_ROWS = 10_000
 
 
-class Curator(Sums, Decisions, Discovery):
+class Curator(JointMeasurements, Discovery):
     """A mechanism's access to a table: public facts, and measurements with noise.
 
     Attributes

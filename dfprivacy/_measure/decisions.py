@@ -93,9 +93,15 @@ class Decisions(CallState):
                 f"top={top} of {statistic.dimension} scores cannot be selected.",
                 f"Use a whole number from 1 to {statistic.dimension}.",
             )
-        flip = self._budget.basic_composition
+        return self._select(statistic, None, top, share)
+
+    def _select(
+        self, statistic: Statistic, paid: Fraction | None, top: int = 1, share: object = None
+    ) -> NDArray[np.intp]:
+        """Select with a share of the budget, or by the exponential mechanism at an epsilon that is paid already."""
+        flip = paid is None and self._budget.basic_composition
         kind = "permute-and-flip" if flip else "exponential mechanism"
-        plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind)
+        plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind, paid)
         scale = calibrate.laplace_scale(2 * top * plan.steps, plan.epsilon)
         each: type[Pure] = Pure if flip else BoundedRange
 
@@ -103,7 +109,7 @@ class Decisions(CallState):
             chosen = noises.sampler().noisy_top_k(_shift_into_range(values), scale, top, flip=flip)
             return np.array(chosen, dtype=np.intp)
 
-        losses = [each(plan.epsilon / top)] * top
+        losses = [] if paid else [each(plan.epsilon / top)] * top
         return self._pay_and_draw(
             plan.record_at_scale(scale), losses, draw_decision, np.arange(top), plan.query, plan.k
         )
@@ -239,7 +245,9 @@ class Decisions(CallState):
         """Whether the curator can make decisions: it cannot by group if a person may have several rows."""
         return not (self._table.by and self._table.schema.unit is not None)
 
-    def _plan_decision(self, statistic: Statistic, share: object, what: str, kind: str) -> Decision:
+    def _plan_decision(
+        self, statistic: Statistic, share: object, what: str, kind: str, paid: Fraction | None = None
+    ) -> Decision:
         if not self.decides:
             self._require_single_rows("This decides by group")
         self._table.require_rows()
@@ -249,7 +257,7 @@ class Decisions(CallState):
                 f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
             )
         self._table.refuse_large_columns(query)
-        epsilon, _ = self._take_share(share)
+        epsilon = paid or self._take_share(share)[0]
         grid = grid_for(self._table, query, math.inf, epsilon)
         return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), query)
 

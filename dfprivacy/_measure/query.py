@@ -246,6 +246,11 @@ class JointShare:
     part: Fraction
     k: int
 
+    @property
+    def mu_squared(self) -> Fraction:
+        """Mu squared of the part, under Rényi DP and under Gaussian DP, where the loss is charged a little more."""
+        return self.part * self.loss.squared_sensitivity / Fraction(self.loss.scale) ** 2
+
     def scale(self, squared: int) -> float:
         """Return the scale of the sum's noise for a squared sensitivity; it is at least the scale of the loss."""
         need = squared / (self.part * self.loss.squared_sensitivity)

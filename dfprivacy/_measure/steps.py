@@ -89,6 +89,8 @@ class RowRequest:
         Function that computes the result without a price: of the exact value if there is one.
     blank : object
         The result in a plan.
+    paid : bool
+        Whether it was paid before, with others, so that it has no losses of its own.
     text : str, optional
         The description under which a measurement is kept.
     told : object
@@ -103,6 +105,7 @@ class RowRequest:
     price: Price | None = None
     answer: Callable[..., Any] = lambda value: value
     blank: Any = None
+    paid: bool = False
     text: str | None = None
     told: Any = None
 
@@ -196,7 +199,7 @@ class GroupRunner:
         for each in asked:
             if each.told is not None:
                 self.saved_epsilon += sum((loss.epsilon for loss in each.losses), Fraction(0))
-            elif self._dry and (each.losses or each.price is not None):
+            elif self._dry and (each.losses or each.paid or each.price is not None):
                 each.told = each.blank
             else:
                 left.append(each)
@@ -383,9 +386,15 @@ class CallState:
         k: int = 0,
     ) -> T:
         """Pay the losses, then read the rows and draw the result."""
-        reserve = self._losses_to_reserve(losses[-1]) if losses else ()
         job = RowRequest(
-            table=self._table, losses=losses, reserve=reserve, query=query, k=k, answer=draw, blank=blank
+            table=self._table,
+            losses=losses,
+            reserve=self._losses_to_reserve(losses[-1]) if losses else (),
+            query=query,
+            k=k,
+            answer=draw,
+            blank=blank,
+            paid=not losses,
         )
         answer: T = self._runner.answer_request(job)
         self.measured.append(record)

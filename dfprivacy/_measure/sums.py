@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -15,39 +14,25 @@ from dfprivacy._measure.query import (
     FINE,
     L2,
     NORMS,
-    Grid,
-    JointShare,
     Price,
     Query,
     check_delta,
-    grid_for,
     price_of,
-    price_with_record,
-    sensitivity_in_steps,
-    sensitivity_of,
 )
 from dfprivacy._measure.steps import CallState, RowRequest, steps_to_units
-from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.calibrate import SUM_MAX, exact_exponent
-from dfprivacy._privacy.filters import exact
-from dfprivacy._privacy.losses import Gaussian
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, PluginError, PluginWarning
 from dfprivacy.features import Count, RowFeatures
-from dfprivacy.features.base import enforce_bounds
 from dfprivacy.release import NoisyValue
 from dfprivacy.statistics import Statistic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from dfprivacy.release import MeasurementRecord, Reveal
 
 __all__ = ["Sums"]
-
-_ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
 
 
 class Sums(CallState):
@@ -122,71 +107,6 @@ class Sums(CallState):
         if reveal is not None and noise != "laplace":
             raise PluginError("reveal= needs Laplace noise.", "Leave out reveal=.")
         return self._measure_with_noise(features, noise, share, then, whole_units=grid == "unit", reveal=reveal)
-
-    def jointly(self, *planned: tuple[RowFeatures, object]) -> list[Callable[[RowFeatures], NoisyValue]]:
-        """Pay for several sums with Gaussian noise at once, and measure them one after another.
-
-        Parameters
-        ----------
-        *planned : tuple of (RowFeatures, number or fraction)
-            Features like those to be summed, and their part of mu squared, the squared signal-to-noise ratio of
-            one Gaussian mechanism at all that is left of the call's epsilon and delta. Parts add up to at most 1.
-
-        Returns
-        -------
-        list of callable
-            One for each part. Given features, it measures their sum, once. They may be chosen after seeing what
-            came before, but have at most the radius and dimension of those planned. The noise is for their own
-            sensitivity.
-
-        Raises
-        ------
-        ArgumentError, BudgetExceeded
-            As for `sum`; it is all charged here.
-
-        Notes
-        -----
-        Gaussian mechanisms compose, adaptively, to one whose mu squared is the sum of theirs [1]_: two halves have
-        1.41 times the noise of one, where two sums at half the epsilon each have twice. The proof is in
-        docs/explanation/accounting.md.
-
-        References
-        ----------
-        .. [1] Smith and Thakurta (2022). Fully adaptive composition for Gaussian DP. arXiv:2210.17520.
-        """
-
-        def measure_once(features: RowFeatures, share: JointShare | None) -> Callable[[RowFeatures], NoisyValue]:
-            unused = [features]
-            return lambda chosen: self._measure_joint_part(unused, share, chosen)
-
-        self._table.require_rows()  # a copy without rows must not pay
-        planned = tuple((enforce_bounds(features), part) for features, part in planned)
-        parts = [exact(part) for _, part in planned]
-        if not parts or min(parts) <= 0 or sum(parts) > 1:
-            raise PluginError("The parts of a joint measurement must be positive and add up to at most 1.")
-        private = [not self._table.is_public(features.columns) for features, _ in planned]
-        if len(set(private)) > 1:
-            raise PluginError(
-                "jointly() was given features of public and of private columns.",
-                "Use sum() for public columns: it is free.",
-            )
-        if not all(private):
-            return [measure_once(features, None) for features, _ in planned]
-        epsilon, delta = self._take_share(None, gaussian=True)
-        check_delta(delta)
-        grids = [grid_for(self._table, Query.read(features), L2, epsilon) for features, _ in planned]
-        needs = [Fraction(grid.squared_sensitivity) / part for grid, part in zip(grids, parts, strict=True)]
-        dimension = sum(features.dimension for features, _ in planned)
-        squared = math.ceil(min(needs) / _ROOM)
-        scale = calibrate.gaussian_scale(squared, dimension, epsilon, delta)
-        loss = Gaussian(squared, scale, dimension, epsilon, delta)
-        self._runner.answer_request(
-            RowRequest(table=self._table, losses=[loss], reserve=self._losses_to_reserve(loss), answer=lambda: None)
-        )
-        return [
-            measure_once(features, JointShare(loss, part, grid.k))
-            for (features, _), part, grid in zip(planned, parts, grids, strict=True)
-        ]
 
     def measure(
         self,
@@ -263,32 +183,6 @@ class Sums(CallState):
             lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units),
         )
         return self._measure_at_price(price)
-
-    def _measure_joint_part(
-        self, unused: list[RowFeatures], share: JointShare | None, features: RowFeatures
-    ) -> NoisyValue:
-        if not unused or not self._fits_plan(features, unused.pop(), share):
-            raise PluginError(
-                f"{features.describe()} is measured twice, or has a larger radius or dimension than planned.",
-                "Give jointly() a pair (features, part) for each sum, with its largest radius and dimension.",
-            )
-        if share is None:
-            return self.sum(features)
-        query = self._read_query(features)
-        grid = Grid(
-            share.k, sensitivity_in_steps(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2))
-        )
-        cost = share.loss.epsilon, share.loss.delta
-        return self._measure_at_price(
-            price_with_record(query, "gaussian", grid, share.scale(grid.squared_sensitivity), cost)
-        )
-
-    def _fits_plan(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
-        """Return whether features fit into their planned share; without a share, whether they are public."""
-        if share is None:
-            return self._table.is_public(features.columns)
-        features = enforce_bounds(features)
-        return features.radius(L2) <= planned.radius(L2) and features.dimension <= planned.dimension
 
     def _measure_at_price(self, price: Price) -> NoisyValue:
         """Return a kept measurement, or pay for a new one. Joint measurements are not kept."""

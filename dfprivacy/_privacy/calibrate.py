@@ -22,6 +22,7 @@ from dfprivacy._privacy.conversions import (
     float_below,
     gaussian_delta,
     mu_budget,
+    pure_mu,
     rounding_delta,
 )
 from dfprivacy.errors import ArgumentError
@@ -31,6 +32,7 @@ __all__ = [
     "ROWS_MAX",
     "SUM_MAX",
     "SURVEY_GRID",
+    "bounded_range_epsilon",
     "cube_exponent",
     "discovery_threshold",
     "exact_exponent",
@@ -43,6 +45,7 @@ __all__ = [
 
 _UP = 1 + 1e-12
 _NORMAL = NormalDist()
+_FARTHEST = 30.0  # standard deviations, beyond which a tail is no float
 FALSE_KEYS = 0.05
 """How many keys of a known domain an answer shows on average, at most, though no row holds them."""
 SURVEY_GRID = 24
@@ -314,6 +317,31 @@ def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:
 
 
 @lru_cache(maxsize=256)
+def bounded_range_epsilon(mu_squared: Fraction) -> Fraction:
+    """Return an epsilon at which the exponential mechanism is charged at most `mu_squared` under Gaussian DP.
+
+    Parameters
+    ----------
+    mu_squared : Fraction
+        The charge.
+
+    Returns
+    -------
+    Fraction
+        The range of its loss.
+
+    Examples
+    --------
+    >>> round(float(bounded_range_epsilon(Fraction(1, 100))), 5)
+    0.15963
+    """
+    half = min(sqrt(float_below(mu_squared)) / 2, _FARTHEST)
+    epsilon, less = 2 * log(erfc(-half / sqrt(2)) / erfc(half / sqrt(2))), 2.0**-50
+    while Fraction(pure_mu(epsilon / 2)) ** 2 > mu_squared:  # by the rounding of the charge
+        epsilon, less = epsilon * (1 - less), 2 * less
+    return Fraction(epsilon)
+
+
 def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, delta: Fraction) -> float:
     """Return the scale of discrete Gaussian noise, in grid steps.
 

@@ -7,7 +7,8 @@ are the same on both tables, the loss between the tables is at most
 - noise of the cube: the same with the largest distance of any coordinate;
 - Gaussian noise of scale sigma: that of Gaussian DP with mu squared the squared L2 distance over sigma squared;
 - one message a row: the logarithm of the ratio of their weights, for each row whose place differs;
-- k selections: 2 k times the largest difference of the scores over the scale;
+- k selections: 2 k times the largest difference of the scores over the scale; by the exponential mechanism beside
+  Gaussian noise, that of Gaussian DP of a loss whose range is that of the differences over the scale;
 - the sparse vector that stops after c: the largest difference of the values, over the scale of the noise that all
   thresholds share, and 2 c times it over the scale of each value's own;
 - the decision of a permutation test: twice the largest difference of the values over the scale; its p-value: four
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from dfprivacy._privacy.conversions import delta_gauss, float_above, gaussian_delta, rounding_delta
+from dfprivacy._privacy.conversions import delta_gauss, float_above, gaussian_delta, pure_mu, rounding_delta
 from dfprivacy.statistics import Statistic
 from dfprivacy_audit.cases import candidate_rows, few_rows, fine_steps, further_tables, tables
 from dfprivacy_audit.harness import (
@@ -346,6 +347,7 @@ def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction
     if len(a.draws) != len(b.draws):
         return None
     totals, own = [Fraction(0), Fraction(0)], [Fraction(0), Fraction(0)]
+    gaussian = any(draw.kind == "gaussian" for draw in a.draws)
     for mine, its in zip(a.draws, b.draws, strict=True):
         if (mine.kind, mine.scale, mine.law) != (its.kind, its.scale, its.law):
             return None
@@ -356,6 +358,9 @@ def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction
             return None
         else:
             count = _step_distance(mine, its)
+            if mine.kind == "selection" and gaussian and mine.law == (1, False):
+                totals[1] += _mu_squared_of_choice(mine, its)
+                continue
         totals[mine.kind in _GAUSSIAN_KINDS] += count * _step_loss(mine.kind, mine.scale, mine.loss)
     return totals[0], totals[1], max(own)
 
@@ -372,6 +377,13 @@ def _step_distance(mine: Draw, its: Draw) -> int:
     if far * far * steps.size >= _INT64_LIMIT:
         steps = steps.astype(object)
     return int((steps if mine.kind == "laplace" else steps * steps).sum())
+
+
+def _mu_squared_of_choice(mine: Draw, its: Draw) -> Fraction:
+    """Return mu² of a choice by the exponential mechanism: its loss has the range of the scores' differences."""
+    moved = mine.sums.astype(object) - its.sums.astype(object)
+    loss = Fraction(int(moved.max() - moved.min())) / Fraction(mine.scale)
+    return Fraction(pure_mu(float_above(loss / 2))) ** 2 if loss else Fraction(0)
 
 
 @cache

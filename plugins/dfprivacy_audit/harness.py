@@ -699,8 +699,10 @@ def recorded_measurements() -> Iterator[list[Measurement]]:
                 copy_of(each) for each in _flattened([*args, *kwargs.values()]) if isinstance(each, _KINDS)
             )
             answer = function(*args, **kwargs)
+            if isinstance(answer, list):  # of jointly, by which nothing is measured yet
+                return [record_calls(verb, one) for one in answer]
             measurements.append(Measurement(verb, things, answer))
-            return [record_calls(verb, one) for one in answer] if isinstance(answer, list) else answer  # of jointly
+            return answer
 
         return recording_call
 

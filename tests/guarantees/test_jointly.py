@@ -16,12 +16,15 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
+from dfprivacy._measure import joint
 from dfprivacy._measure.curator import Curator
 from dfprivacy._measure.query import JointShare
+from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.conversions import mu_budget
 from dfprivacy._privacy.filters import Accountant
-from dfprivacy._privacy.losses import Gaussian
+from dfprivacy._privacy.losses import BoundedRange, Gaussian
 from dfprivacy.features import Count, Fourier, Moments, Outer
+from dfprivacy.statistics import OfSums
 from dfprivacy_audit import Case, check_mechanism
 
 NAMES = (f"jointly-{number}" for number in itertools.count())
@@ -64,6 +67,41 @@ def again(curator, column):
     return [first(Count()).values.tolist() for _ in range(2)]
 
 
+class Far(OfSums):
+    """Distances of a number of rows from others, which one row moves by 1 in either direction."""
+
+    shape = (3,)
+
+    def __init__(self, column):
+        self.features, self.columns = Outer([column], radius=1.0), (column,)
+
+    def value(self, sums):
+        total = float(np.clip(np.ravel(sums)[0], -1e6, 1e6))
+        return np.array([total, -total, 0.0])
+
+    def sensitivity(self, relation, norm, public):
+        return {1: 3.0, 2: 2.0, math.inf: 1.0}[norm] * (2.0 if relation == "replace_one" else 1.0)
+
+
+@dp.mechanism(columns={"column": "numeric"}, delta=True)
+def chosen(curator, column, *, shares=("0.2", "0.5", "0.3")):
+    kinds = (Outer([column], radius=1.0), "select", "select")
+    total, *choices = curator.jointly(*zip(kinds, shares, strict=True))
+    first = choices[0](Far(column))
+    return {"chosen": [first, choices[1](Far(column))], "sum": total(Outer([column], radius=1.0)).values.tolist()}
+
+
+@dp.mechanism(columns={"column": "numeric"}, delta=True)
+def chosen_twice(curator, column):
+    _, choice = curator.jointly((Moments(column), "0.5"), ("select", "0.5"))
+    return [choice(Far(column)) for _ in range(2)]
+
+
+@dp.mechanism(columns={"column": "numeric"}, delta=True)
+def only_chosen(curator, column):
+    curator.jointly(("select", 1))
+
+
 @dp.mechanism(columns={"columns": ["numeric"]}, delta=True)
 def several(curator, columns):
     planned = [Moments(column, degree=1) for column in columns]
@@ -99,6 +137,8 @@ def test_noise_follows_the_parts():
 REFUSED = [
     ("larger radius or dimension", 1, longer, {}, {}),
     ("measured twice", 1, again, {}, {"neighbors": "add_remove"}),
+    ("selected from twice", 1, chosen_twice, {}, {}),
+    ("hold a sum", 0, only_chosen, {}, {}),
     *[("at most 1", 0, parts, {"shares": each}, {}) for each in ([], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"])],
     ("delta", 0, parts, {"delta": None}, {"delta": 0}),
 ]
@@ -175,6 +215,30 @@ def test_the_audit_finds_parts_that_cost_nothing(monkeypatch):
     )
 
     assert {"loss_within_charge"} == failures(parts, "replace_one", 0.1)
+
+
+@pytest.mark.parametrize("neighbors", ["replace_one", "add_remove"])
+def test_selections_beside_sums_pass_the_audit(neighbors):
+    """A selection is as private as its part of mu squared says, and hardly more."""
+    assert set() == failures(chosen, neighbors, 0.9)
+
+
+def test_the_audit_finds_selections_that_cost_too_little(monkeypatch):
+    """Had a selection the epsilon of the whole call, the audit would know."""
+    monkeypatch.setattr(joint.calibrate, "bounded_range_epsilon", lambda _: Fraction(4))
+
+    assert {"loss_within_charge"} == failures(chosen, "add_remove", 0.1)
+
+
+def test_the_epsilon_of_a_selection_is_within_its_part():
+    """Under Gaussian DP it is charged its part and hardly less; under Rényi DP no more than a Gaussian sum."""
+    for part in (1e-9, 1e-4, 0.01, 0.3, 1.0, 7.0, 100.0):
+        loss = BoundedRange(calibrate.bounded_range_epsilon(Fraction(part)))
+
+        assert 1 - 1e-6 < loss.mu_squared() / Fraction(part) <= 1
+        assert all(
+            loss.renyi(alpha) <= Fraction(alpha) * Fraction(part) / 2 for alpha in (1.01, 1.5, 3.0, 20.0, 300.0)
+        )
 
 
 def test_what_is_public_is_free():
