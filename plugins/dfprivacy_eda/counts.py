@@ -51,7 +51,8 @@ _LEAST_PART = 0.5  # standard errors of its noise that a sampling variance is ta
 class Cells:
     """Noisy counts of cells, the law of their noise, the public number of rows, and the rows in no cell.
 
-    The last are what is left of all rows where they are `derived`; `id` is that of the measurement. With weights
+    The last are what is left of all rows where they are `derived`; `id` is that of the measurement, None where they
+    are sums of what was measured. With weights
     the cells are those of the population, and `sampled` are their standard errors from sampling.
     """
 
@@ -60,18 +61,29 @@ class Cells:
     size: int | None
     missing: tuple[float | None, float | None]
     derived: bool = False
-    id: str = ""
+    id: str | None = ""
     weights: NoisyWeighted | None = None
     sampled: NDArray[np.float64] | None = None
 
     @classmethod
     def from_measurement(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
         """Return the cells of a measurement; with a public number of rows, the remaining rows are in no cell."""
-        raw, law = measured.values, measured.law
+        return cls.of_counts(measured.values, measured.law, size, columns, measured.id)
+
+    @classmethod
+    def of_counts(
+        cls,
+        raw: NDArray[np.float64],
+        law: NoiseLaw,
+        size: int | None,
+        columns: tuple[Column, ...],
+        identity: str | None = None,
+    ) -> Cells:
+        """Return the cells of noisy counts; with a public number of rows, the remaining rows are in no cell."""
         left: tuple[float | None, float | None] = (None, None)
         if size is not None and not all(column.other for column in columns):
             left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
-        return cls(raw, law, size, left, left[0] is not None, measured.id)
+        return cls(raw, law, size, left, left[0] is not None, identity)
 
     @classmethod
     def from_weighted(cls, sums: NoisyWeighted, shape: tuple[int, ...]) -> Cells:
@@ -98,11 +110,12 @@ class Cells:
             **weighted,
             "noise_scale": self.law.scale,
             "noise_step": self.law.step,
+            "noise_kind": self.law.kind,
             "confidence": confidence,
             "normalize": normalize,
             "missing": self.missing[0],
             "missing_standard_error": self.missing[1],
-            "released": (self.id, tuple(places)),
+            "released": None if self.id is None else (self.id, tuple(places)),
         }
 
     def total(self) -> float:

@@ -21,6 +21,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy_eda.aggregate import parse_aggregations
 from dfprivacy_eda.bounds import threshold
 from dfprivacy_eda.categories import FoundCounts
+from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.describe import category_cells, quantile_share
 from dfprivacy_eda.quantiles import SelectedIntervals
 from dfprivacy_eda.results import ColumnStatistic, Entry, Statistics, weighted_parameter
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from dfprivacy import Curator, Release
     from dfprivacy_eda.correlation import Products
-    from dfprivacy_eda.counts import Cells
     from dfprivacy_eda.describe import TableMeasurement
 
     Array = NDArray[np.float64]
@@ -185,6 +185,27 @@ def _answer_reader(name: str) -> Any:
         return (errors[0], sums) if all(map(operator.le, errors, planned)) else None
 
     return reader
+
+
+def _cell_reader(
+    curator: Curator,
+    release: Release,
+    column: Column | None = None,
+    a: Column | None = None,
+    b: Column | None = None,
+    **asked: Any,
+) -> tuple[float, Cells] | None:
+    """Find counts of categories, or of combinations of two columns' categories, in a synthetic table."""
+    columns = tuple(each for each in (column, a, b) if each is not None)
+    plain = asked.get("categories", "declared") == "declared" and asked.get("domain") is None
+    if not plain or asked.get("weights") is not None or not isinstance(curator.planned, Cells):
+        return None
+    found = release.category_counts({each.name: each.categories or () for each in columns})  # type: ignore[attr-defined]
+    if found is None or found[1] > curator.planned.law.standard_deviation:
+        return None
+    counts, error = found
+    law = NoiseLaw(error, kind="Gaussian")
+    return error, Cells.of_counts(counts, law, curator.size, columns)
 
 
 def _count_planner(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
@@ -382,7 +403,9 @@ PLANS: Mapping[str, Any] = {
 """The planner of each method."""
 
 _TELL = ("describe", "agg", "mean", "var", "std", "sum", "ttest", "ztest")  # whose answers hold sums of columns
-READS = {name: (_answer_reader(name), *_TELL) for name in ("mean", "var", "std", "sum")} | {
-    name: (_answer_reader(name), *_TELL, "value_counts", "crosstab") for name in ROWS
+READS: Mapping[str, tuple[Any, ...]] = {
+    **{name: (_answer_reader(name), *_TELL) for name in ("mean", "var", "std", "sum")},
+    **{name: (_answer_reader(name), *_TELL, "value_counts", "crosstab") for name in ROWS},
+    **dict.fromkeys(("value_counts", "crosstab"), (_cell_reader, "synth")),
 }
 """Of each method that other answers may tell, what reads them, and which they are."""

@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -44,6 +44,7 @@ class _CellCounts(Release):
     total: float
     noise_scale: float
     noise_step: float = 0.0
+    noise_kind: Literal["Laplace", "Gaussian", "cube"] = "Laplace"
     confidence: float
     normalize: bool = False
     missing: float | None = None
@@ -103,7 +104,7 @@ class _CellCounts(Release):
 
     @property
     def _law(self) -> NoiseLaw:
-        return NoiseLaw(self.noise_scale, self.noise_step)
+        return NoiseLaw(self.noise_scale, self.noise_step, self.noise_kind)
 
     @property
     def _counted_columns(self) -> tuple[str, ...]:
@@ -239,8 +240,10 @@ class Counts(_ColumnCounts):
     normalize : bool
         Whether shares were asked for, and are shown.
     noise_scale, noise_step, noise_standard_error : float
-        Scale of the Laplace noise in each count, the step of its grid (1 where the noise is on whole rows, as good
-        as 0 where it is not), and its standard error.
+        Scale of the noise in each count, the step of its grid (1 where the noise is on whole rows, as good as 0
+        where it is not), and its standard error.
+    noise_kind : {"Laplace", "Gaussian"}
+        The law of the noise: Gaussian where a synthetic table's counts tell the answer.
     confidence : float
         Coverage of each interval.
     missing, missing_standard_error : float or None
@@ -443,7 +446,8 @@ class Crosstab(_CellCounts):
             return [*rows, *super()._rows()]
         first, second = self.columns
         question = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
-        return [*rows, *super()._rows(), ("test", f"{question} of independence is free at the same epsilon")]
+        test = [("test", f"{question} of independence is free at the same epsilon")]
+        return [*rows, *super()._rows(), *(test if self.noise_kind == "Laplace" else [])]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw a bar with its interval for each combination, or a map where there are many."""

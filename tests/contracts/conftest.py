@@ -295,13 +295,13 @@ SINGLE = (
     "agg anova chi2_unitcircle chi2_many corr cov crosstab dcor dcor_message dcor_screen dcor_with describe "
     "find_bounds find_categories fourier_sketch gmm_fit histogram hsic kaplan_meier kernel_locations "
     "kernel_message kernel_two_sample kme_exponential kme_release kruskal logit mcnemar moments ols "
-    "profile proportions quantile report value_counts wilcoxon"
+    "profile proportions quantile report synth value_counts wilcoxon"
 )
 NO_TEST = (
     "agg chi2_many corr count cov crosstab dcor dcor_message dcor_screen dcor_with describe find_bounds "
     "find_categories fourier_sketch gmm_fit histogram hsic kaplan_meier kernel_locations kernel_message "
     "kernel_two_sample kme_exponential kme_release mean median missing moments nunique profile quantile report std "
-    "sum value_counts var"
+    "sum synth value_counts var"
 )
 REFUSED: list[tuple[str, str, list[str]]] = [
     (
@@ -351,7 +351,7 @@ REFUSED: list[tuple[str, str, list[str]]] = [
         "test_other_accounting",
         [
             f"{method} -{accounting}"
-            for method in ("dcor_message", "fourier_sketch", "kernel_message", "kernel_two_sample")
+            for method in ("dcor_message", "fourier_sketch", "kernel_message", "kernel_two_sample", "synth")
             for accounting in ("rdp", "gdp")
         ],
     ),

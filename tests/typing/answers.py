@@ -47,6 +47,7 @@ from dfprivacy_inference import (
 from dfprivacy_kernel import KernelLocations, KernelMessage, KernelTest
 from dfprivacy_kme import KME, WeightedPoints
 from dfprivacy_regression import OLS, Logit
+from dfprivacy_synth import Synth
 from dfprivacy_ttest import TTest
 
 df = pd.DataFrame({"age": [31, 45], "bmi": [22.0, 27.5], "died": ["no", "yes"], "arm": ["a", "b"]})
@@ -114,6 +115,7 @@ assert_type(view.kernel_two_sample(two, by="arm", epsilon=0.1), KernelTest)
 assert_type(view.kernel_locations(two, by="arm", epsilon=0.1), KernelLocations)
 assert_type(view.kernel_message(two, epsilon=0.1, delta=1e-6), KernelMessage)
 assert_type(view.kme_release(two, epsilon=0.1, delta=1e-6), KME)
+assert_type(view.synth(two, epsilon=0.1, delta=1e-6), Synth)
 assert_type(view.kme_exponential(two, epsilon=0.1), WeightedPoints)
 assert_type(view.moments(two, by="arm", epsilon=0.1), JointMoments)
 assert_type(view.gmm_fit(two, "arm", epsilon=0.1), GaussianClasses)

@@ -1,0 +1,17 @@
+"""A synthetic table from noisy tables of few columns, which knows what it does not know: ``view.synth``."""
+
+from collections.abc import Callable
+
+from dfprivacy import Mechanism, hookimpl
+from dfprivacy_synth.answers import SynthAnswer
+from dfprivacy_synth.cases import dfprivacy_conformance_cases  # noqa: F401 - a hook, found by its name
+from dfprivacy_synth.mechanisms import check_synth, plan_synth, synth
+from dfprivacy_synth.release import Synth
+
+__all__ = ["Synth", "SynthAnswer", "synth"]
+
+
+@hookimpl
+def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
+    """Register the synthetic table."""
+    register(synth.checks(check_synth).plans(plan_synth))

@@ -1,0 +1,350 @@
+"""``view.synth``: measure the tables of few columns that tell most, and publish a synthetic table from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfprivacy import ArgumentError, mechanism
+from dfprivacy.estimates import check_squares
+from dfprivacy.features import OneHot, RowFeatures, Stack
+from dfprivacy.schema import Column
+from dfprivacy.statistics import gaussian_scale
+from dfprivacy_synth.cliques import CELLS_MAX, Distances, candidates, features_of
+from dfprivacy_synth.coding import Coding, Offsets, Whole, even_edges, interval_counts, quantile_edges, value_counts
+from dfprivacy_synth.model import Clique, NoisyTable, simplex
+from dfprivacy_synth.release import Synth
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dfprivacy import Curator, NoisyValue
+
+    Array = NDArray[np.float64]
+
+__all__ = ["Measured", "check_synth", "plan_synth", "synth"]
+
+_FIRST = Fraction(1, 10), Fraction(1, 3)
+"""The least and the largest part of mu squared for the counts of single columns."""
+_CLEAR_ENOUGH = 300.0
+"""Standard errors of a count of a single column that all rows are to be, if the largest part allows it."""
+_AGAIN, _CHOSEN = Fraction(1, 10), Fraction(1, 10)
+"""Parts for numbers twice more, and for the choice of tables."""
+_WHOLE = 0.25
+"""What a row with a whole number counts, beside 1 for the interval that it is in."""
+_MOSTLY, _MANY = 0.9, 40.0
+_WIDTH = 2
+_CATEGORIES_MAX = 100_000
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measurement of a synthetic table: codes, noisy tables, and the cliques that they are of.
+
+    Attributes
+    ----------
+    codings : tuple of Coding
+        Of each column.
+    single : tuple of NoisyTable
+        The counts of the codes of each column.
+    cliques : tuple of Clique
+        The order in which columns came into the model.
+    tables : tuple of NoisyTable
+        The table of each clique.
+    ids : tuple of str
+        The ids of their measurements.
+    noise : float
+        The standard error of the counts in tables.
+    rows : float
+        The number of rows, noisy where it is private.
+    public_rows : bool
+        Whether it is public.
+    relation : str
+        The neighbouring relation.
+    """
+
+    codings: tuple[Coding, ...]
+    single: tuple[NoisyTable, ...]
+    cliques: tuple[Clique, ...]
+    tables: tuple[NoisyTable, ...]
+    ids: tuple[str, ...]
+    noise: float
+    rows: float
+    public_rows: bool
+    relation: str
+
+
+@mechanism(columns={"columns": "columns", "target": "any"}, delta=True)
+def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target: Column | None = None) -> Measured:
+    """Publish a synthetic table, with the noisy tables of few columns that it follows.
+
+    Parameters
+    ----------
+    columns : str or list of str, optional
+        Columns with bounds or categories; default: all of them.
+    target : str, optional
+        A column that every measured table holds, so that all that is asked by it is known.
+
+    Returns
+    -------
+    Synth
+        ``sample()`` draws rows. ``mean``, ``crosstab``, ``proportions``, ``ttest`` and ``ols`` answer, with
+        intervals, what follows from a measured table, and refuse the rest.
+
+    Raises
+    ------
+    ArgumentError
+        If a column has neither bounds nor categories, or all columns are public; nothing is charged.
+    BudgetExceeded
+        If the account cannot pay; nothing is charged.
+
+    Notes
+    -----
+    **Privacy.** (ε, δ)-differential privacy for the account's neighbouring relation: Gaussian noise, and selections
+    by the exponential mechanism, are parts of one Gaussian mechanism (docs/explanation/accounting.md). Drawing rows
+    and answering are post-processing.
+
+    **Construction.** A tenth to a third of the squared signal-to-noise ratio μ², the more the fewer rows there are,
+    measures the counts of each column. Numbers are limited to where rows are clearly seen, and cut into intervals
+    that are close where many rows are. Up to a tenth counts these, and up to another measures where the numbers lie
+    in them; neighbouring ones become one of at most 32 codes. Categories whose count is below 3 standard errors of
+    its noise count as one. A tenth chooses tables, one after another: each joins a new column to one or two that
+    have a table. The score is the distance of the table from the one that is expected without it, less what noise
+    alone would show. The rest measures each chosen table. Shared margins are averaged, negative counts removed, and
+    rows are drawn table by table (select, measure, generate [1]_ [2]_; with at most three columns a table the model
+    has a closed form).
+
+    **Statistics.** What is a function of one measured table is read off that table as it was measured, and its
+    interval accounts for the noise and, for a population, the sampling of rows. Of columns that no table holds
+    together the model assumes independence given the columns between them, which no interval could cover.
+
+    References
+    ----------
+    .. [1] McKenna, Miklau and Sheldon (2021). Winning the NIST contest: a scalable and general approach to
+       differentially private synthetic data. Journal of Privacy and Confidentiality 11.
+    .. [2] McKenna, Mullins, Sheldon and Miklau (2022). AIM: an adaptive and iterative mechanism for differentially
+       private synthetic data. VLDB.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, dfprivacy as dp
+    >>> df = pd.DataFrame({"smoker": ["no", "yes", "no"] * 4000, "age": np.arange(12_000) % 60 + 20})
+    >>> view = dp.protect(df, "synth-example", epsilon=1, delta=1e-6, ledger="memory:",
+    ...                   bounds={"age": (0, 100)}, categories={"smoker": ["no", "yes"]})
+    >>> synthetic = view.synth(epsilon=1, delta=1e-6)
+    >>> synthetic.sample(5).shape
+    (5, 2)
+    >>> synthetic.knows("smoker", "age")
+    True
+    """
+    columns = _columns_of(curator, columns, target)
+    d, numbers = len(columns), [column for column in columns if _numeric(column)]
+    tables = max(d - 1, 0)
+    first = _first_part(curator, d) if tables else Fraction(1, 1 + bool(numbers))
+    finer = Fraction(len(numbers), d) * _AGAIN if tables else Fraction(bool(numbers), 4)
+    each = (1 - first - 2 * finer - _CHOSEN) / tables if tables else Fraction(0)
+
+    counted = Stack(
+        *(interval_counts(c, even_edges(c)) if _numeric(c) else value_counts(c) for c in columns),
+        *(Whole(c, _WHOLE) for c in numbers),
+    )
+    planned: list[tuple[Any, Fraction]] = [(counted, first)]
+    if numbers:
+        cut = [even_edges(c) for c in numbers]
+        planned.append((Stack(*(interval_counts(c, of) for c, of in zip(numbers, cut, strict=True))), finer))
+        planned.append((Stack(*(Offsets(c, of.tolist()) for c, of in zip(numbers, cut, strict=True))), finer))
+    planned += [("select", _CHOSEN / max(tables, 1)), (_any_table(), each)] * tables
+    count, *more = curator.jointly(*planned)
+
+    noisy = count(counted)
+    again, more = more[: 2 * bool(numbers)], more[2 * bool(numbers) :]
+    codings, single, rows = _codings(curator, columns, noisy, again)
+    coded = [coding.column(column) for coding, column in zip(codings, columns, strict=True)]
+    noise = _noise_of_table(curator, noisy, counted, first, each) if tables else 0.0
+    cliques, measured, ids = _measure_tables(
+        codings, coded, single, rows, noise, more, None if target is None else columns.index(target)
+    )
+    return Measured(
+        codings=codings,
+        single=single,
+        cliques=cliques,
+        tables=measured,
+        ids=ids,
+        noise=noise,
+        rows=rows,
+        public_rows=curator.size is not None,
+        relation=curator.neighbors,
+    )
+
+
+@synth.concludes
+def _(measured: Measured, *, target: Column | None) -> Synth:
+    """Keep what was measured, from which rows are drawn and answers follow."""
+    return Synth.of_measured(measured, None if target is None else target.name)
+
+
+def check_synth(*, target: Column | None = None, columns: tuple[Column, ...] | None = None, **_: Any) -> None:
+    """Check the arguments before anything is charged."""
+    for column in (*(columns or ()), *(() if target is None else (target,))):
+        if column.bounds is None and column.categories is None:
+            raise ArgumentError(f"{column.name!r} has neither bounds nor categories.", "Declare them.")
+        if column.bounds is not None:
+            check_squares(column)
+        if column.categories is not None and len(column.categories) > _CATEGORIES_MAX:
+            raise ArgumentError(
+                f"{column.name!r} has more than {_CATEGORIES_MAX:,} categories.", "Leave it out, or declare fewer."
+            )
+    names = [column.name for column in columns or ()]
+    if len(set(names)) < len(names):
+        raise ArgumentError(f"columns={names!r} name a column twice.", "Name each once.")
+    if target is not None and names and target.name not in names:
+        raise ArgumentError(f"target={target.name!r} is none of the columns {names!r}.", "Add it to columns=.")
+
+
+def plan_synth(curator: Curator, **_: Any) -> Mapping[str, Any]:
+    """Return the expected standard error of a count, from public numbers; for ``explain``."""
+    law = curator.measured[-1]
+    rows, assumed = curator.supposed_size
+    findings: dict[str, Any] = {
+        "expected standard error of a count in a measured table": round(law.scale, 2),
+        "part of the rows that this is": f"{law.scale / max(rows, 1):.2%}",
+    }
+    return findings | ({"if": assumed} if assumed else {})
+
+
+def _columns_of(curator: Curator, columns: tuple[Column, ...] | None, target: Column | None) -> tuple[Column, ...]:
+    columns = curator.columns if columns is None else columns
+    check_synth(target=target, columns=columns)
+    if curator.neighbors == "replace_one" and columns and all(column.public for column in columns):
+        raise ArgumentError("All of these columns are public.", "Hand on their values themselves.")
+    if not columns:
+        raise ArgumentError("No column has bounds or categories.", "Declare them, or let protect() find them.")
+    return columns
+
+
+def _first_part(curator: Curator, columns: int) -> Fraction:
+    """Return the part of mu squared for the counts of single columns: the larger the fewer rows there are."""
+    rows, _ = curator.supposed_size
+    noise = gaussian_scale(curator.epsilon, curator.delta)
+    part = columns * (_CLEAR_ENOUGH * noise / max(rows, 1)) ** 2
+    return Fraction(round(60 * min(max(part, float(_FIRST[0])), float(_FIRST[1]))), 60)
+
+
+def _numeric(column: Column) -> bool:
+    return column.categories is None
+
+
+def _any_table() -> RowFeatures:
+    """Return features with as many cells as a table ever has."""
+    return OneHot(Column("cells of a table", categories=tuple(range(CELLS_MAX))))
+
+
+def _noise_of_table(
+    curator: Curator, noisy: NoisyValue, counted: RowFeatures, first: Fraction, each: Fraction
+) -> float:
+    """Return the standard error of the counts in a table, from that of the first counts: public numbers only."""
+    one = _any_table().sensitivity(curator.neighbors, 2, frozenset())
+    public = frozenset(column.name for column in counted.columns if column.public)
+    stacked = counted.sensitivity(curator.neighbors, 2, public)
+    return float(noisy.parts[0].scales.max()) * one / stacked * math.sqrt(first / each)
+
+
+def _codings(
+    curator: Curator,
+    columns: Sequence[Column],
+    noisy: NoisyValue,
+    again: Sequence[Callable[[RowFeatures], NoisyValue]],
+) -> tuple[tuple[Coding, ...], tuple[NoisyTable, ...], float]:
+    """Return codes and their counts, and the number of rows; numbers are counted, and located, once more."""
+    parts, numbers = noisy.parts, [column for column in columns if _numeric(column)]
+    noise = float(parts[0].scales.max())
+    rows = float(curator.size or 0) or _total([part.values for part in parts[: len(columns)]])
+    wholes = dict(zip(numbers, parts[len(columns) :], strict=True))
+    edges: dict[Column, Array] = {}
+    whole: dict[Column, bool] = {}
+    for column, part in zip(columns, parts, strict=False):
+        if _numeric(column):
+            there = part.values[:-1].sum()
+            least = max(_MOSTLY * there, _MANY * noise)
+            whole[column] = bool(
+                wholes[column].values[0] >= least and math.floor(column.high) > math.ceil(column.low)
+            )
+            edges[column] = quantile_edges(even_edges(column), part.values[:-1], noise, whole=whole[column])
+    of_number: dict[Column, tuple[Coding, float]] = {}
+    first_of = dict(zip(columns, parts, strict=False))
+    if numbers:
+        count, locate = again
+        counted = count(Stack(*(interval_counts(column, edges[column]) for column in numbers))).parts
+        for column, part in zip(numbers, counted, strict=True):
+            noise = float(part.scales.max())
+            coding = Coding.of_numbers(column, edges[column], part.values, noise, whole=whole[column])
+            first_counts = first_of[column]
+            out = (even_edges(column)[1:] <= edges[column][0]) | (even_edges(column)[:-1] >= edges[column][-1])
+            coding = replace(
+                coding,
+                beyond=float(first_counts.values[:-1][out].sum()),
+                beyond_error=float(first_counts.scales.max() * math.sqrt(out.sum())),
+            )
+            of_number[column] = coding, noise
+        located = locate(Stack(*(Offsets(column, of_number[column][0].edges) for column in numbers))).parts
+        for column, part in zip(numbers, located, strict=True):
+            coding, noise = of_number[column]
+            of_number[column] = coding.located(part.values, float(part.scales.max())), noise
+    codings, single = [], []
+    for place, (column, part) in enumerate(zip(columns, parts, strict=False)):
+        noise = float(part.scales.max())
+        coding, noise = of_number.get(column) or (Coding.of_categories(column, part.values, noise), noise)
+        codings.append(coding)
+        single.append(NoisyTable((place,), coding.counts, coding.cells * noise**2))
+    return tuple(codings), tuple(single), max(rows, 1.0)
+
+
+def _total(counts: Sequence[Array]) -> float:
+    """Return the number of rows, which each column's counts add up to, in the most accurate way."""
+    weights = np.array([1 / each.size for each in counts])
+    return float(weights @ [each.sum() for each in counts] / weights.sum())
+
+
+def _measure_tables(
+    codings: Sequence[Coding],
+    coded: Sequence[Column],
+    single: tuple[NoisyTable, ...],
+    rows: float,
+    noise: float,
+    paid: list[Callable[[Any], Any]],
+    target: int | None,
+) -> tuple[tuple[Clique, ...], tuple[NoisyTable, ...], tuple[str, ...]]:
+    """Choose and measure tables; what no table is worth is spent on columns of their own."""
+    sizes = [coding.size for coding in codings]
+    counts = [simplex(table.counts, rows) for table in single]
+    cliques: list[Clique] = []
+    tables: list[NoisyTable] = []
+    ids: list[str] = []
+    while paid:
+        select, measure, *rest = paid
+        known = [(clique, table.counts) for clique, table in zip(cliques, tables, strict=True)]
+        tried = candidates(sizes, counts, known, rows, noise, width=_WIDTH, target=target)
+        if not tried:
+            break
+        clique = tried[select(Distances(coded, tried))].clique
+        noisy = measure(features_of(coded, clique.columns))
+        cliques.append(clique)
+        tables.append(NoisyTable(clique.columns, noisy.values, np.asarray(noisy.scales.max() ** 2)))
+        ids.append(noisy.id)
+        paid = rest
+    placed = {place for clique in cliques for place in clique.columns}
+    for place in (place for place in range(len(codings)) if place not in placed):
+        cliques.append(Clique((place,), ()))
+        table = single[place]
+        if paid:
+            _, measure, *paid = paid
+            noisy = measure(OneHot(coded[place]))
+            table = NoisyTable((place,), noisy.values, np.asarray(noisy.scales.max() ** 2))
+        tables.append(table)
+        ids.append("")
+    return tuple(cliques), tuple(tables), tuple(ids)
