@@ -15,7 +15,7 @@ from pathlib import Path
 import matplotlib as mpl
 
 HERE = Path(__file__).parent
-PAGES = (HERE / "index.md", HERE / "explore.md", HERE / "howto" / "plan.md")
+PAGES = (HERE / "index.md", HERE / "explore.md", HERE / "howto" / "plan.md", HERE / "howto" / "synthetic.md")
 PARTS = re.compile(r"^```python\n(.*?)^```$|^!\[[^\]]*\]\((\S+\.svg)\)$", re.MULTILINE | re.DOTALL)
 
 
