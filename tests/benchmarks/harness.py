@@ -178,6 +178,7 @@ PEERS = {
     "pipelinedp": ("pipeline-dp==0.3.1",),
     "tumult": ("tmlt.analytics==0.21.0",),
     "dcor": ("dcor==0.7",),
+    "dpmm": ("dpmm==0.1.9",),
 }
 
 
