@@ -153,7 +153,7 @@ class Privacy:
     @property
     def note(self) -> str:
         """Sentence on the secret sample; empty if there is none."""
-        of = f"“the table” means {self.sample}: counts, sums and intervals for the table are about the sample"
+        of = f"“the table” means {self.sample}: its counts, sums and intervals are about the sample"
         return of if self.sample else ""
 
     @property

@@ -130,7 +130,7 @@ def test_the_ledger_as_json(capsys, ledger, spent):
         (["ledger", "clinc"], "LedgerError: The ledger .* has no account 'clinc'; it has 'clinic', 'school'"),
         (["ledger", "clinc", "--json"], "LedgerError: The ledger"),
         (["ledger", "--ledger", "no/such/folder/l.sqlite"], "LedgerError: The ledger .* does not exist"),
-        (["ledger", "--ledger", "nosql://x"], "LedgerError: 'nosql' is no database"),
+        (["ledger", "--ledger", "nosql://x"], "LedgerError: 'nosql' is not a database"),
         (["ledger", "--ledger", "typo.sqlite"], "LedgerError: The ledger .* does not exist"),
         (["ledger", "--ledger", "junk.sqlite"], "LedgerError: The ledger"),
         (["demo", "--ledger", "no/such/folder/l.sqlite"], "LedgerError: The ledger .* does not exist"),

@@ -79,7 +79,7 @@ def test_a_check_can_be_called():
     """Called, a check returns what it saw, or raises an `AssertionError` that says what is wrong."""
     found = {check.name: check for check in check_mechanism(total, [CASE])}
 
-    assert found["answers"]().startswith("finite")
+    assert found["answers"]().startswith("no NaN")
     with pytest.raises(AssertionError, match="does not state the privacy guarantee"):
         found["is_documented"]()
 

@@ -145,7 +145,7 @@ def test_few_events_and_lost_strata_are_noted():
 
     assert not any("narrower" in note for note in found.notes)
     assert any("few events" in note for note in found.notes)
-    assert "1 of 3 strata do not count" in " ".join(found.notes)
+    assert "1 of 3 strata are not used" in " ".join(found.notes)
     assert found.high < 1
 
 

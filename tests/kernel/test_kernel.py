@@ -470,7 +470,7 @@ REFUSED = [
     ({"confidence": 95}, "confidence=95"),
     ({"columns": []}, "Name at least one"),
     ({"columns": ["z"]}, "no bounds"),
-    ({"nan_policy": "raise"}, "nan_policy='raise' would tell"),
+    ({"nan_policy": "raise"}, "nan_policy='raise' would reveal"),
     ({"columns": ["gone"], "nan_policy": "raise"}, "A value is missing"),
     ({"by": "rare"}, "smallest group has 1 rows"),
     ({"variant": "tcmc"}, "variant"),

@@ -486,7 +486,7 @@ REFUSED = [
     ({"points": TWICE}, "names a column twice"),
     ({"points": TWICE.to_pandas()}, "names a column twice"),
     ({"mismatch": 1.0, "categories": ["g"]}, ""),
-    ({"nan_policy": "raise"}, "nan_policy='raise' would tell"),
+    ({"nan_policy": "raise"}, "nan_policy='raise' would reveal"),
 ]
 
 

@@ -512,7 +512,7 @@ def test_an_interrupt_is_not_swallowed():
 
 WRONG = [
     ({"columns": {"column": "number"}}, lambda curator, column: 1, "unknown kind 'number'"),
-    ({"columns": {"colum": "numeric"}}, lambda curator, column: 1, "not a parameter"),
+    ({"columns": {"colum": "numeric"}}, lambda curator, column: 1, "has no parameter"),
     ({"name": "not a name"}, lambda curator, column: 1, "cannot be the name"),
     ({"name": "_hidden"}, lambda curator, column: 1, "cannot be the name"),
     ({}, lambda: 1, None),

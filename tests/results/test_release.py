@@ -197,7 +197,7 @@ for kind in json.loads(sys.argv[1]):
     try:
         Release.from_dict({"type": kind})
     except Exception as error:
-        assert "are not those of the installed class" in str(error), (kind, error)
+        assert "differ from the fields of the installed class" in str(error), (kind, error)
 """
 
 
