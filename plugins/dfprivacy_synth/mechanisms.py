@@ -56,8 +56,6 @@ class Measured:
         The order in which columns came into the model.
     tables : tuple of NoisyTable
         The table of each clique.
-    ids : tuple of str
-        The ids of their measurements.
     noise : float
         The standard error of the counts in tables.
     rows : float
@@ -72,7 +70,6 @@ class Measured:
     single: tuple[NoisyTable, ...]
     cliques: tuple[Clique, ...]
     tables: tuple[NoisyTable, ...]
-    ids: tuple[str, ...]
     noise: float
     rows: float
     public_rows: bool
@@ -166,7 +163,7 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
     codings, single, rows = _codings(curator, columns, noisy, again)
     coded = [coding.column(column) for coding, column in zip(codings, columns, strict=True)]
     noise = _noise_of_table(curator, noisy, counted, first, each) if tables else 0.0
-    cliques, measured, ids = _measure_tables(
+    cliques, measured = _measure_tables(
         codings, coded, single, rows, noise, more, None if target is None else columns.index(target)
     )
     return Measured(
@@ -174,7 +171,6 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
         single=single,
         cliques=cliques,
         tables=measured,
-        ids=ids,
         noise=noise,
         rows=rows,
         public_rows=curator.size is not None,
@@ -318,13 +314,12 @@ def _measure_tables(
     noise: float,
     paid: list[Callable[[Any], Any]],
     target: int | None,
-) -> tuple[tuple[Clique, ...], tuple[NoisyTable, ...], tuple[str, ...]]:
+) -> tuple[tuple[Clique, ...], tuple[NoisyTable, ...]]:
     """Choose and measure tables; what no table is worth is spent on columns of their own."""
     sizes = [coding.size for coding in codings]
     counts = [simplex(table.counts, rows) for table in single]
     cliques: list[Clique] = []
     tables: list[NoisyTable] = []
-    ids: list[str] = []
     while paid:
         select, measure, *rest = paid
         known = [(clique, table.counts) for clique, table in zip(cliques, tables, strict=True)]
@@ -335,16 +330,14 @@ def _measure_tables(
         noisy = measure(features_of(coded, clique.columns))
         cliques.append(clique)
         tables.append(NoisyTable(clique.columns, noisy.values, np.asarray(noisy.scales.max() ** 2)))
-        ids.append(noisy.id)
         paid = rest
     placed = {place for clique in cliques for place in clique.columns}
     for place in (place for place in range(len(codings)) if place not in placed):
         cliques.append(Clique((place,), ()))
         table = single[place]
-        if paid:
+        if paid and sizes[place] <= CELLS_MAX:
             _, measure, *paid = paid
             noisy = measure(OneHot(coded[place]))
             table = NoisyTable((place,), noisy.values, np.asarray(noisy.scales.max() ** 2))
         tables.append(table)
-        ids.append("")
-    return tuple(cliques), tuple(tables), tuple(ids)
+    return tuple(cliques), tuple(tables)
