@@ -131,9 +131,9 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
     --------
     >>> import numpy as np, pandas as pd, dfprivacy as dp
     >>> df = pd.DataFrame({"smoker": ["no", "yes", "no"] * 4000, "age": np.arange(12_000) % 60 + 20})
-    >>> view = dp.protect(df, "synth-example", epsilon=1, delta=1e-6, ledger="memory:",
+    >>> view = dp.protect(df, "synth-example", epsilon=2, delta=1e-6, ledger="memory:",
     ...                   bounds={"age": (0, 100)}, categories={"smoker": ["no", "yes"]})
-    >>> synthetic = view.synth(epsilon=1, delta=1e-6)
+    >>> synthetic = view.synth(epsilon=1)
     >>> synthetic.sample(5).shape
     (5, 2)
     >>> synthetic.knows("smoker", "age")
