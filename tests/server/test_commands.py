@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.server
+import json
 import os
 import re
 import shutil
@@ -10,6 +12,7 @@ import sqlite3
 import ssl
 import subprocess
 import sys
+import threading
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -349,3 +352,31 @@ def test_editions_of_a_table_are_served_under_names_of_their_own(tmp_path):
     means = [view.mean("x", epsilon=4).value for view in views.values()]
     assert means == pytest.approx([0.506, 0.5065], abs=0.05)
     assert [view.budget.spent for view in views.values()] == [8, 8]
+
+
+def test_another_version_says_so():
+    """A client that meets a server of another protocol names both versions, and asks nothing of it."""
+    asked, nobody = [], "of nobody"
+
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            body = json.dumps({"dfprivacy": "9.0.0", "protocol": 1_000_000}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            """Keep quiet."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        with pytest.raises(dp.LedgerError, match=rf"has dfprivacy 9.0.0, and this is {dp.__version__}"):
+            dp.connect(f"http://127.0.0.1:{server.server_port}", token=nobody)
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert len(asked) == 1
