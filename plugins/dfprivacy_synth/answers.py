@@ -165,16 +165,20 @@ class SynthAnswer(Release):
         return [noise_share(*each) for each in zip(self.standard_errors.tolist(), sampling.tolist(), strict=True)]
 
     def _sentence(self) -> str:
-        """Write the first estimate with its interval."""
-        if not self.terms:
-            return f"{self.of}: nothing was measured."
-        p = None if self.pvalues is None else float(self.pvalues[0])
+        """Write the first estimate with its interval; of a regression, that of the first regressor."""
+        at = int(self.terms[0] == "intercept" and len(self.terms) > 1)
         how = uncertainty(
-            float(self.low[0]), float(self.high[0]), self.confidence, whose=rows_phrase(self.covers or ""),
-            noise=self._noise_parts()[0], p=p,
-        )  # fmt: skip
-        more = f" {len(self.terms) - 1:,} more are in the table." if len(self.terms) > 1 else ""
-        return f"{self.of} ({self.terms[0]}): {number(self.estimates[0], self.standard_errors[0])}{how}.{more}"
+            float(self.low[at]),
+            float(self.high[at]),
+            self.confidence,
+            whose=rows_phrase(self.covers or ""),
+            noise=self._noise_parts()[at],
+            p=None if self.pvalues is None else float(self.pvalues[at]),
+        )
+        more = len(self.terms) - 1
+        rest = f" {more:,} more {'is' if more == 1 else 'are'} in the table." if more else ""
+        estimate = number(self.estimates[at], self.standard_errors[at])
+        return f"{self.of} ({self.terms[at]}): {estimate}{how}.{rest}"
 
     def _tidy(self) -> list[dict[str, Any]]:
         named = {"estimate": self.estimates, "standard_error": self.standard_errors}
