@@ -333,7 +333,7 @@ def bounded_range_epsilon(mu_squared: Fraction) -> Fraction:
     Examples
     --------
     >>> round(float(bounded_range_epsilon(Fraction(1, 100))), 5)
-    0.15963
+    0.1596
     """
     half = min(sqrt(float_below(mu_squared)) / 2, _FARTHEST)
     epsilon, less = 2 * log(erfc(-half / sqrt(2)) / erfc(half / sqrt(2))), 2.0**-50

@@ -207,7 +207,7 @@ def plan_synth(curator: Curator, **_: Any) -> Mapping[str, Any]:
     law = curator.measured[-1]
     rows, assumed = curator.supposed_size
     findings: dict[str, Any] = {
-        "expected standard error of a count in a measured table": round(law.scale, 2),
+        "standard error of a count in a measured table": round(law.scale, 2),
         "part of the rows that this is": f"{law.scale / max(rows, 1):.2%}",
     }
     return findings | ({"if": assumed} if assumed else {})

@@ -319,7 +319,7 @@ class Synth(Release):
         joint = self.measured
         about = "" if self.public_size else "about "
         return (
-            f"A synthetic table of {len(self.columns)} columns and {about}{self.size:,.0f} rows, from "
+            f"A synthetic table of {self._label(*self.columns)} with {about}{self.size:,.0f} rows, from "
             f"{len(joint):,} measured table{'s' * (len(joint) != 1)} of two or three columns. Other relations are "
             "assumed."
         )

@@ -78,6 +78,7 @@ ASKED: dict[str, tuple[Callable[[Any], Any], str | None, str]] = {  # the questi
     "kernel_two_sample": (lambda ask: ask(TWO, by="arm", lengthscale=5.0, delta=1e-6), LIMITED, "age bmi"),
     "kme_exponential": (lambda ask: ask(TWO), ANY, "age bmi"),
     "kme_release": (lambda ask: ask(TWO, delta=1e-6), ANY, "age bmi"),
+    "synth": (lambda ask: ask(TWO, delta=1e-6), ANY, "age bmi"),
     "kruskal": (lambda ask: ask("age", by="ward"), ANY, "age ward"),
     "logit": (lambda ask: ask("died ~ age + C(ward)"), ANY, "age died ward"),
     "mannwhitneyu": (lambda ask: ask("age", by="arm"), ANY, "age arm"),
@@ -235,7 +236,7 @@ def test_tests_have_the_names_of_scipy(answers):
 WITHOUT_AN_INTERVAL = {  # tests that estimate nothing, and what is no estimate
     *("chi2_many", "chi2_unitcircle", "dcor_message", "find_bounds", "find_categories", "fourier_sketch"),
     *("gmm_fit", "kernel_locations", "kernel_message", "kme_exponential", "kme_release", "kruskal", "median"),
-    *("dcor_with", "moments", "profile", "wilcoxon"),
+    *("dcor_with", "moments", "profile", "synth", "wilcoxon"),
 }
 
 
