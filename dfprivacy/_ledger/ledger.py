@@ -604,9 +604,9 @@ class Ledger:
     def _schema_version_in(self, connection: Connection) -> int:
         if not connection.dialect.has_table(connection, "ledger"):
             return 0
-        version = connection.execute(tables().ledger.select()).scalar_one()
+        versions = set(connection.execute(tables().ledger.select()).scalars())  # of processes that made it at once
         with self.reporting_damage():
-            version = int(version)
+            (version,) = map(int, versions)
         if not 1 <= version <= SCHEMA_VERSION:
             raise LedgerError(
                 f"The ledger {self.where} was made by a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
