@@ -144,7 +144,7 @@ def quantile_edges(edges: Array, counts: Array, noise: float, *, whole: bool) ->
     low, high = edges[0], edges[-1]
     if whole:  # each interval holds a whole number
         low, high = np.ceil(low), np.floor(high)
-        inner = np.floor(inner) + 0.5 if high - low > many else np.arange(low, high) + 0.5
+        inner = np.floor(inner) + 0.5 if high - low >= many else np.arange(low, high) + 0.5
     inner = np.unique(inner[(inner > low) & (inner < high)])
     return np.array([edges[0], *inner, edges[-1]])
 

@@ -38,6 +38,7 @@ _AGAIN, _CHOSEN = Fraction(1, 10), Fraction(1, 10)
 _WHOLE = 0.25
 """What a row with a whole number counts, beside 1 for the interval that it is in."""
 _MOSTLY, _MANY = 0.9, 40.0
+_EXACT = 2.0**53  # beyond, every float is whole
 _WIDTH = 2
 _CATEGORIES_MAX = 100_000
 
@@ -56,8 +57,6 @@ class Measured:
         The order in which columns came into the model.
     tables : tuple of NoisyTable
         The table of each clique.
-    noise : float
-        The standard error of the counts in tables.
     rows : float
         The number of rows, noisy where it is private.
     public_rows : bool
@@ -70,7 +69,6 @@ class Measured:
     single: tuple[NoisyTable, ...]
     cliques: tuple[Clique, ...]
     tables: tuple[NoisyTable, ...]
-    noise: float
     rows: float
     public_rows: bool
     relation: str
@@ -171,7 +169,6 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
         single=single,
         cliques=cliques,
         tables=measured,
-        noise=noise,
         rows=rows,
         public_rows=curator.size is not None,
         relation=curator.neighbors,
@@ -268,7 +265,9 @@ def _codings(
             there = part.values[:-1].sum()
             least = max(_MOSTLY * there, _MANY * noise)
             whole[column] = bool(
-                wholes[column].values[0] >= least and math.floor(column.high) > math.ceil(column.low)
+                wholes[column].values[0] >= least
+                and math.floor(column.high) > math.ceil(column.low)
+                and max(abs(column.low), abs(column.high)) <= _EXACT
             )
             edges[column] = quantile_edges(even_edges(column), part.values[:-1], noise, whole=whole[column])
     of_number: dict[Column, tuple[Coding, float]] = {}

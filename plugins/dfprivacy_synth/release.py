@@ -34,7 +34,6 @@ __all__ = ["Synth"]
 _DIGITS = 2  # of a noisy count that is kept
 _MARK = "dfprivacy.synthetic"
 _EXAMPLE_EPSILON = 0.1
-_FEW = 0.5  # of the rows: noise of more than this leaves nothing to be seen
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
