@@ -121,7 +121,9 @@ class JointMeasurements(Sums, Decisions):
                     f"{features.describe()} is measured twice, or has a larger radius or dimension than planned.",
                     "Give jointly() a pair (features, part) for each sum, with its largest radius and dimension.",
                 )
-            return self.sum(features) if share is None else self._measure_joint_sum(share, features)
+            if share is None or self._table.is_public(features.columns):  # exact, and free
+                return self.sum(features)
+            return self._measure_joint_sum(share, features)
 
         return measure
 

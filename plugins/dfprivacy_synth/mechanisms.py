@@ -299,6 +299,11 @@ def _codings(
     return tuple(codings), tuple(single), max(rows, 1.0)
 
 
+def _variance(noisy: NoisyValue) -> Array:
+    """Return the variance of the noise in counts; those of public columns alone are exact, and weigh most."""
+    return np.asarray(max(float(noisy.scales.max()) ** 2, 1e-6))
+
+
 def _total(counts: Sequence[Array]) -> float:
     """Return the number of rows, which each column's counts add up to, in the most accurate way."""
     weights = np.array([1 / each.size for each in counts])
@@ -325,10 +330,11 @@ def _measure_tables(
         tried = candidates(sizes, counts, known, rows, noise, width=_WIDTH, target=target)
         if not tried:
             break
-        clique = tried[select(Distances(coded, tried))].clique
+        public = all(coded[place].public for each in tried for place in each.clique.columns)
+        clique = tried[0 if public else select(Distances(coded, tried))].clique
         noisy = measure(features_of(coded, clique.columns))
         cliques.append(clique)
-        tables.append(NoisyTable(clique.columns, noisy.values, np.asarray(noisy.scales.max() ** 2)))
+        tables.append(NoisyTable(clique.columns, noisy.values, _variance(noisy)))
         paid = rest
     placed = {place for clique in cliques for place in clique.columns}
     for place in (place for place in range(len(codings)) if place not in placed):
@@ -337,6 +343,6 @@ def _measure_tables(
         if paid and sizes[place] <= CELLS_MAX:
             _, measure, *paid = paid
             noisy = measure(OneHot(coded[place]))
-            table = NoisyTable((place,), noisy.values, np.asarray(noisy.scales.max() ** 2))
+            table = NoisyTable((place,), noisy.values, _variance(noisy))
         tables.append(table)
     return tuple(cliques), tuple(tables)

@@ -272,6 +272,22 @@ def test_columns_without_information():
     assert len(column(["k"] * 500, categories={"x": ["k"]}).to_frame()) == 500
 
 
+@pytest.mark.parametrize(("epsilon", "target"), [*itertools.product([2, 0.001], [None, "g", "x"])])
+def test_public_columns_beside_a_private_one(epsilon, target):
+    """What is of public columns alone is exact within the plan, at every price, and nothing fails."""
+    rng = np.random.default_rng(1)
+    df = pd.DataFrame({"g": rng.integers(0, 3, 2000), "x": rng.integers(0, 3, 2000)})
+    df["h"] = (df.g + rng.integers(0, 2, 2000)) % 3
+    view = protected(df, public=["g", "h"], categories={name: [0, 1, 2] for name in df})
+
+    synthetic = view.synth(epsilon=epsilon, target=target)
+
+    assert len(synthetic.to_frame()) == 2000
+    assert repr(synthetic)
+    if synthetic.knows("g", "h") and ("g", "h") in synthetic.measured:
+        np.testing.assert_array_equal(synthetic.counts_of("g", "h")[0], pd.crosstab(df.g, df.h))
+
+
 def test_whole_numbers_of_every_range():
     """An interval for each of 65 numbers would be one more than was paid for; beyond 2^53 every number is whole."""
     rng = np.random.default_rng(1)
