@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -230,18 +231,37 @@ def counts(cells: Array, noise: float) -> Inference:
     return Inference(cells, theta, np.zeros(theta.shape), np.full(theta.shape, np.inf), np.full(DRAWS, 1 / DRAWS))
 
 
+@dataclass(frozen=True)
+class _CellsAndRests:
+    """Each cell of shape (categories, groups), and the sum of the others of its group, with independent noise."""
+
+    cells: Array
+    noise: float
+
+    @property
+    def estimate(self) -> tuple[Array, Array]:
+        """The noisy counts, with a last axis of one draw."""
+        return self.cells[..., None], (self.cells.sum(axis=0) - self.cells)[..., None]
+
+    def draws(self, draws: int = DRAWS) -> tuple[tuple[Array, Array], Array]:
+        """Draw possible exact counts given the release; return them with equal weights."""
+        own, others = self.noise * ndtri(points(2, draws))
+        inside, rest = self.estimate
+        return (inside - own, rest - math.sqrt(len(self.cells) - 1) * others), np.full(draws, 1 / draws)
+
+
 def shares(cells: Array, noise: float) -> Inference:
     """Infer the population's share of each category, of cells of shape (categories, groups)."""
-    k, groups = cells.shape
-    sums = CellSums(cells.ravel(), noise, np.vstack([np.eye(k * groups), np.tile(np.eye(groups), k)]))
 
-    def parameter(exact: Array) -> tuple[Array, Array, float]:
-        inside, total = exact[: k * groups].reshape(k, groups, -1), np.maximum(exact[k * groups :], _FEWEST)
+    def parameter(exact: tuple[Array, Array]) -> tuple[Array, Array, float]:
+        inside, rest = exact
+        total = np.maximum(inside + rest, _FEWEST)
         share = np.clip(inside / total, 0.0, 1.0)
         moved = (np.clip(inside, 0.0, total) + 1) / (total + 2)  # a share of 0 has an error too
-        return share.reshape(k * groups, -1), (moved * (1 - moved) / total).reshape(k * groups, -1), np.inf
+        variance = moved * (1 - moved) / total
+        return share.reshape(cells.size, -1), variance.reshape(cells.size, -1), np.inf
 
-    return infer(sums, parameter)
+    return infer(_CellsAndRests(cells, noise), parameter)
 
 
 def _sums_by_group(cells: Array, noise: float, code: Coding) -> CellSums:

@@ -39,6 +39,7 @@ _WHOLE = 0.25
 """What a row with a whole number counts, beside 1 for the interval that it is in."""
 _MOSTLY, _MANY = 0.9, 40.0
 _EXACT = 2.0**53  # beyond, every float is whole
+_EXACT_VARIANCE = 1e-6  # as which counts of public columns alone are averaged with others
 _WIDTH = 2
 _CATEGORIES_MAX = 100_000
 
@@ -141,6 +142,7 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
     d, numbers = len(columns), [column for column in columns if _numeric(column)]
     tables = max(d - 1, 0)
     first = _first_part(curator, d) if tables else Fraction(1, 1 + bool(numbers))
+    free = _is_public(curator, numbers) or not numbers  # they come exact, beside the plan
     finer = Fraction(len(numbers), d) * _AGAIN if tables else Fraction(bool(numbers), 4)
     each = (1 - first - 2 * finer - _CHOSEN) / tables if tables else Fraction(0)
 
@@ -149,7 +151,7 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
         *(Whole(c, _WHOLE) for c in numbers),
     )
     planned: list[tuple[Any, Fraction]] = [(counted, first)]
-    if numbers:
+    if not free:
         cut = [even_edges(c) for c in numbers]
         planned.append((Stack(*(interval_counts(c, of) for c, of in zip(numbers, cut, strict=True))), finer))
         planned.append((Stack(*(Offsets(c, of.tolist()) for c, of in zip(numbers, cut, strict=True))), finer))
@@ -157,7 +159,7 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
     count, *more = curator.jointly(*planned)
 
     noisy = count(counted)
-    again, more = more[: 2 * bool(numbers)], more[2 * bool(numbers) :]
+    again, more = ([curator.sum] * 2, more) if free else (more[:2], more[2:])
     codings, single, rows = _codings(curator, columns, noisy, again)
     coded = [coding.column(column) for coding, column in zip(codings, columns, strict=True)]
     noise = _noise_of_table(curator, noisy, counted, first, each) if tables else 0.0
@@ -213,7 +215,7 @@ def plan_synth(curator: Curator, **_: Any) -> Mapping[str, Any]:
 def _columns_of(curator: Curator, columns: tuple[Column, ...] | None, target: Column | None) -> tuple[Column, ...]:
     columns = curator.columns if columns is None else columns
     check_synth(target=target, columns=columns)
-    if curator.neighbors == "replace_one" and columns and all(column.public for column in columns):
+    if columns and _is_public(curator, columns):
         raise ArgumentError("All of these columns are public.", "Hand on their values themselves.")
     if not columns:
         raise ArgumentError("No column has bounds or categories.", "Declare them, or let protect() find them.")
@@ -226,6 +228,12 @@ def _first_part(curator: Curator, columns: int) -> Fraction:
     noise = gaussian_scale(curator.epsilon, curator.delta)
     part = columns * (_CLEAR_ENOUGH * noise / max(rows, 1)) ** 2
     return Fraction(round(60 * min(max(part, float(_FIRST[0])), float(_FIRST[1]))), 60)
+
+
+def _is_public(curator: Curator, columns: Sequence[Column]) -> bool:
+    """Return whether neighbouring tables agree on all of these columns, so that their sums are exact and free."""
+    agreed = curator.neighbors == "replace_one" and curator.size is not None
+    return agreed and all(column.public for column in columns)
 
 
 def _numeric(column: Column) -> bool:
@@ -295,13 +303,13 @@ def _codings(
         noise = float(part.scales.max())
         coding, noise = of_number.get(column) or (Coding.of_categories(column, part.values, noise), noise)
         codings.append(coding)
-        single.append(NoisyTable((place,), coding.counts, coding.cells * noise**2))
+        single.append(NoisyTable((place,), coding.counts, coding.cells * max(noise**2, _EXACT_VARIANCE)))
     return tuple(codings), tuple(single), max(rows, 1.0)
 
 
 def _variance(noisy: NoisyValue) -> Array:
     """Return the variance of the noise in counts; those of public columns alone are exact, and weigh most."""
-    return np.asarray(max(float(noisy.scales.max()) ** 2, 1e-6))
+    return np.asarray(max(float(noisy.scales.max()) ** 2, _EXACT_VARIANCE))
 
 
 def _total(counts: Sequence[Array]) -> float:

@@ -34,6 +34,7 @@ __all__ = ["Synth"]
 _DIGITS = 2  # of a noisy count that is kept
 _MARK = "dfprivacy.synthetic"
 _EXAMPLE_EPSILON = 0.1
+_REGRESSORS_MAX, _TERMS_MAX = 8, 4096
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -438,6 +439,16 @@ class Synth(Release):
                 counts = np.delete(counts, -1, axis=axis)
         return counts, noise
 
+    def _few_cells(self, *columns: str) -> tuple[Array, float]:
+        """Return the same, if an answer can have a term for each."""
+        counts, noise = self._cells(*columns)
+        if counts.size > _TERMS_MAX:
+            raise ArgumentError(
+                f"{' x '.join(columns)} has {counts.size:,} cells, and an answer has at most {_TERMS_MAX:,} terms.",
+                "counts_of() returns all noisy counts, and their standard error.",
+            )
+        return counts, noise
+
     def _values(self, name: str) -> list[str]:
         labels = self._code(name).labels
         known = labels[:-1] if self._code(name).missing else labels
@@ -468,7 +479,7 @@ class Synth(Release):
             If the columns were not measured together.
         """
         names = (column,) if by is None else (column, by)
-        cells, noise = self._cells(*names)
+        cells, noise = self._few_cells(*names)
         labels = [[f"{name} = {value}" for value in self._values(name)] for name in names]
         terms = [", ".join(each) for each in itertools.product(*labels)]
         found = answers.counts(cells.ravel(), noise)
@@ -497,7 +508,7 @@ class Synth(Release):
             If the columns were not measured together.
         """
         self._require_categories(column)
-        cells, noise = self._cells(column) if by is None else self._cells(column, by)
+        cells, noise = self._few_cells(column) if by is None else self._few_cells(column, by)
         found = answers.shares(cells.reshape(len(cells), -1), noise)
         terms = [
             f"{column} = {category}" if group is None else f"{column} = {category}, {by} = {group}"
@@ -623,6 +634,11 @@ class Synth(Release):
             raise ArgumentError(
                 f"{names[0]!r} has not two codes that are told apart.", "Name a number, or a category of two."
             )
+        if (regressors := sum(map(len, terms[1:]))) > _REGRESSORS_MAX:
+            raise ArgumentError(
+                f"{formula!r} has {regressors} regressors, and at most {_REGRESSORS_MAX} can be estimated.",
+                "Leave out a column with many categories, or ask the view itself.",
+            )
         numbers = {axis: code for axis, code in enumerate(map(self._code, names)) if code.numeric}
 
         def columns(means: Mapping[int, Array]) -> list[Array]:
@@ -693,9 +709,8 @@ class Synth(Release):
         covers: str = "population",
         notes: tuple[str, ...] = (),
     ) -> SynthAnswer:
-        level = as_probability(confidence, "confidence")
         answer = SynthAnswer.inferred(
-            of, terms, found, level, tested=tested, n=float(cells.sum()), covers=covers, notes=notes,
+            of, terms, found, as_probability(confidence, "confidence"), tested=tested, n=float(cells.sum()), covers=covers, notes=notes,
             library=self.library,
         )  # fmt: skip
         return answer if self.privacy is None else answer.paid(self.privacy)

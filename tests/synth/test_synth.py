@@ -428,6 +428,24 @@ def test_numbers_are_cut_where_rows_are():
     assert none.tolist() == [0, 1e6]
 
 
+def test_answers_take_bounded_time():
+    """Hundreds of categories are refused as regressors, and in more cells than anybody reads."""
+    rng = np.random.default_rng(1)
+    known = {"a": [*range(150)], "b": [*range(40)]}
+    df = pd.DataFrame({name: rng.integers(0, len(of), 50_000) for name, of in known.items()})
+    synthetic = protected(df, categories=known).synth(epsilon=20)
+    known = {"b": known["b"], "y": [0, 1]}
+    regressed = protected(df.assign(y=df.a % 2)[["b", "y"]], categories=known).synth(epsilon=20)
+
+    assert len(synthetic.proportions("b").terms) == 40
+    for ask, said in [
+        (lambda: regressed.ols("y ~ b"), "39 regressors"),
+        (lambda: synthetic.crosstab("a", "b"), "6,000 cells"),
+    ]:
+        with pytest.raises(dp.ArgumentError, match=said):
+            ask()
+
+
 def test_codes_and_values():
     """Rare categories are one code; each code gives back its own values."""
     known = dp.Column("g", categories=("a", "b", "c", "d"))
