@@ -126,6 +126,11 @@ class Synth(Release):
             for clique, counts, noise in zip(self.cliques, self.counts, self.noise, strict=True)
         ]
 
+    @property
+    def _table_names(self) -> list[str]:
+        """The columns of each table in words."""
+        return [" x ".join(self.columns[place] for place in table.columns) for table in self._tables]
+
     @cached_property
     def _single(self) -> list[NoisyTable]:
         each = zip(self.single_counts, self.single_variances, strict=True)
@@ -253,8 +258,7 @@ class Synth(Release):
             float(np.abs(table.counts - other).sum() / (2 * rows))
             for table, other in zip(self._tables, fitted, strict=True)
         ]
-        names = [" x ".join(self.columns[place] for place in table.columns) for table in self._tables]
-        return self._table({"table": names, "cells": cells, "expected": expected, "seen": seen})
+        return self._table({"table": self._table_names, "cells": cells, "expected": expected, "seen": seen})
 
     def plot(self, ax: Any = None) -> Any:
         """Draw which pairs of columns were measured, each as dark as it depends on the other (Cramér's V)."""
@@ -329,13 +333,8 @@ class Synth(Release):
         return Grid(
             ("measured table", "cells", "standard error of a count", "of the rows"),
             [
-                (
-                    " x ".join(self.columns[place] for place in table.columns),
-                    f"{table.counts.size:,}",
-                    f"{noise:.3g}",
-                    f"{noise / rows:.2%}",
-                )
-                for table, noise in zip(self._tables, self.noise, strict=True)
+                (name, f"{counts.size:,}", f"{noise:.3g}", f"{noise / rows:.2%}")
+                for name, counts, noise in zip(self._table_names, self.counts, self.noise, strict=True)
             ],
         )
 
@@ -710,9 +709,16 @@ class Synth(Release):
         notes: tuple[str, ...] = (),
     ) -> SynthAnswer:
         answer = SynthAnswer.inferred(
-            of, terms, found, as_probability(confidence, "confidence"), tested=tested, n=float(cells.sum()), covers=covers, notes=notes,
+            of,
+            terms,
+            found,
+            as_probability(confidence, "confidence"),
+            tested=tested,
+            n=float(cells.sum()),
+            covers=covers,
+            notes=notes,
             library=self.library,
-        )  # fmt: skip
+        )
         return answer if self.privacy is None else answer.paid(self.privacy)
 
 
