@@ -9,7 +9,7 @@ import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -156,28 +156,33 @@ def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return once
 
 
-def _answered(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[JSONResponse]]:
-    """Decorate a handler: what it returns is JSON, and its errors are, without a trace."""
+def _answered(
+    handle: Callable[[Request], Awaitable[Any]], ledger: str
+) -> Callable[[Request], Awaitable[JSONResponse]]:
+    """Decorate a handler: it answers in JSON, errors too, without a trace or the ledger's address."""
+
+    def refused(error: DPError, status: int) -> tuple[dict[str, str], int]:
+        return {key: text.replace(ledger, "of the server") for key, text in write_error(error).items()}, status
 
     @wraps(handle)
     async def respond(request: Request) -> JSONResponse:
+        plain: Any
         try:
             plain, status = await handle(request), 200
         except _HTTPError as error:
-            plain, status = write_error(error.error), error.status
+            plain, status = refused(error.error, error.status)
         except AwaitingApproval as error:
-            plain, status = write_error(error), 409
+            plain, status = refused(error, 409)
         except DPError as error:
-            plain, status = (
-                write_error(error),
-                next((s for kind, s in _STATUS.items() if isinstance(error, kind)), 400),
-            )
+            plain, status = refused(error, next((s for kind, s in _STATUS.items() if isinstance(error, kind)), 400))
+            if isinstance(error, LedgerError):
+                _log.error("%s", error)
         except ClientDisconnect:
             plain, status = {}, 400  # which nobody reads
         except Exception as error:  # noqa: BLE001 - its text may quote the data
             _log.error("a request failed with %s, whose text is withheld", type(error).__name__)
             failed = LedgerError("The server failed; the text is withheld.", "Ask its custodian.")
-            plain, status = write_error(failed.after("What was charged, if anything, stays charged.")), 500
+            plain, status = refused(failed.after("What was charged, if anything, stays charged."), 500)
         return JSONResponse(plain, status, headers={"Cache-Control": "no-store"})
 
     return respond
@@ -186,28 +191,29 @@ def _answered(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request]
 def make_app(held: Held) -> Starlette:
     """Return the server's application."""
     desk = Desk(held)
+    answered = partial(_answered, ledger=held.ledger.where)
 
-    @_answered
+    @answered
     async def hello(request: Request) -> Any:
         await desk.holder(request)
         return {"dfprivacy": version("dfprivacy"), "protocol": PROTOCOL}
 
-    @_answered
+    @answered
     async def tables(request: Request) -> Any:
         return [{"name": name} for name in views_of(held, await desk.holder(request))]
 
-    @_answered
+    @answered
     async def table(request: Request) -> Any:
         holder = await desk.holder(request)
         return await desk.work(holder, lambda: describe_table(desk.view(request.path_params["name"], holder)))
 
-    @_answered
+    @answered
     async def ask(request: Request) -> Any:
         holder, plain = await desk.holder(request), await desk.body(request)
         view = desk.view(request.path_params["name"], holder)
         return {"release": await desk.work(holder, lambda: answer_question(held, holder, view, plain).to_dict())}
 
-    @_answered
+    @answered
     async def account(request: Request) -> Any:
         holder, plain = await desk.holder(request), await desk.body(request)
         paying = desk.account(request.path_params["name"], holder)
@@ -224,7 +230,7 @@ def make_app(held: Held) -> Starlette:
 
         return {"answer": await desk.work(holder, known)}
 
-    @_answered
+    @answered
     async def public(request: Request) -> Any:
         holder = await desk.holder(request)
         view = desk.view(request.path_params["name"], holder)
