@@ -37,7 +37,15 @@ from dfprivacy.schema import as_probability
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["SEEN", "UNINFORMATIVE", "NoisyStatistics", "bounded_share", "missing_note", "noisy_tail", "null_tail"]
+__all__ = [
+    "SEEN",
+    "UNINFORMATIVE",
+    "NoisyStatistics",
+    "bounded_share",
+    "missing_note",
+    "noisy_tail",
+    "null_tail",
+]
 
 _Z = np.concatenate([np.arange(0.0, 8.0, 0.1), np.arange(8.0, 38.0, 0.5)])
 """Normal quantiles between which the tail of a squared normal variable is taken for log-linear."""
@@ -97,10 +105,10 @@ def _exp_integral(log_start: Any, length: Any, rate: Any) -> Any:
     return length * mean * np.exp(log_start + np.maximum(grown, 0.0))
 
 
-UNINFORMATIVE = (
-    "uninformative: the noise hides how much at least one of the variables varies, and with it R (a p-value is of "
-    "the covariance alone); more rows, a larger epsilon or tighter bounds would help"
-)
+_HIDDEN = "the noise hides how much at least one of the variables varies, and with it R"
+_HELP = "more rows, a larger epsilon or tighter bounds would help"
+UNINFORMATIVE = f"uninformative: {_HIDDEN}; {_HELP}"
+_STRENGTH = f"the strength of the association is unknown: {_HIDDEN}; the p-value tests the covariance; {_HELP}"
 
 _NUISANCE_PART = 0.1  # part of a level that goes into the uncertainty of the null distribution
 _MIN_LOG_PVALUE = -690.0  # of a p-value: nearly the least that a float can hold
@@ -215,9 +223,10 @@ class NoisyStatistics:
             return math.exp(_MIN_LOG_PVALUE)
         return math.exp(scipy.optimize.brentq(excess, _MIN_LOG_PVALUE, 0.0, xtol=1e-6))
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self, *, rejected: bool) -> tuple[str, ...]:
         """Return the notes of a result, on too much noise and on rows with missing values."""
-        notes = [] if self.informative else [UNINFORMATIVE]
+        hidden = _STRENGTH if rejected else UNINFORMATIVE
+        notes = [] if self.informative else [hidden]
         return (*notes, *missing_note(self.values[5], self.scales[5]))
 
 

@@ -154,7 +154,7 @@ def conclude_pair(pair: PairMeasurement, *, alpha: float, confidence: float) -> 
         x=x.names,
         y=y.names,
         metric=x.metric if x.metric == y.metric else f"{x.metric} and {y.metric}",
-        notes=numbers.notes(),
+        notes=numbers.notes(rejected=pvalue <= alpha),
         largest=numbers.largest,
         **result_fields(values, scales, pair.rows, counted=x.omit),
     )

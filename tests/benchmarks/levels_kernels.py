@@ -29,7 +29,7 @@ from dfprivacy.features import Nystrom, ProductKernel, spread
 from dfprivacy.local import Arc
 from dfprivacy.release import NoisyValue
 from dfprivacy_dcor.angles import PLACES, DistanceMessage, best_half_width
-from dfprivacy_dcor.inference import UNINFORMATIVE, NoisyStatistics, null_tail
+from dfprivacy_dcor.inference import NoisyStatistics, null_tail
 from dfprivacy_dcor.mechanisms import hsic_interval
 from dfprivacy_dcor.parties import (
     _HARMONICS_FROM,
@@ -466,7 +466,7 @@ def levels_dcor(runs: int = 1500) -> Rows:
         for told, (covariance, x, y, *_) in zip(noisy[:300], truth, strict=False):
             one = NoisyStatistics(tuple(told), tuple(scales), sum(design.sizes), largest_values(*both))
             low, high = one.interval(0.95)
-            noted.append(UNINFORMATIVE in one.notes())
+            noted.append(not one.informative)
             if min(x, y) > 0:
                 covered.append(low - 1e-9 <= covariance / np.sqrt(x * y) <= high + 1e-9)
         return runs, hits, float(np.mean(covered)) if covered else 1.0, float(np.mean(noted))

@@ -297,6 +297,16 @@ def test_what_hardly_varies_is_called_uninformative(spoil):
     assert all("uninformative" in each.notes[0] for each in found)
 
 
+def test_a_clear_association_of_unknown_strength_is_not_called_uninformative():
+    """The p-value says that there is one; the notes say that the noise hides how strong it is."""
+    x = np.linspace(0.35, 0.65, 6000)
+    found = protect({"x": x, "y": x}).dcor("x", "y", epsilon=0.1)
+
+    assert found.rejected
+    assert found.notes[0].startswith("the strength of the association is unknown")
+    assert str(found).startswith("x is associated with y")
+
+
 # What is refused, before any charge
 
 
