@@ -232,7 +232,7 @@ def _protect_table(
     except ReadError as error:  # nothing had been charged yet
         raise error.after(DPError.outcome) from None
     if file is not None:
-        schema = replace(schema, words=file.words)
+        schema = replace(schema, words={**schema.words, **file.words})
     opened = open_ledger(ledger)
     entry = DataTable(
         payer,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
@@ -18,6 +21,7 @@ from dfprivacy.schema import (
     FoundPair,
     Schema,
     Unit,
+    Words,
     as_number,
     as_whole,
     bounds_of,
@@ -188,7 +192,16 @@ def redeclared_schema(
             declarations["missing"].get(name, counts_as),
         )
     known = (columns.get(name, Column(name)) for name in schema.names)
-    return replace(schema, columns={each.name: each for each in known if each != Column(each.name)})
+    dates = {
+        name: Words(f"{name} since 1970-01-01", "days")
+        for name, ends in declarations["bounds"].items()
+        if any(isinstance(end, dt.date | np.datetime64) for end in ends)
+    }
+    return replace(
+        schema,
+        columns={each.name: each for each in known if each != Column(each.name)},
+        words={**dates, **schema.words},
+    )
 
 
 def computed_columns(

@@ -68,6 +68,7 @@ def test_a_schema_knows_what_was_said(constructor, schema_of):
     assert (schema.numeric("age").bounds, schema.numeric("age").fill) == ((1.0, 10.0), 3)
     assert schema.categorical("arm").categories == ("a", "b", "other")
     assert schema.categorical("arm").public
+    assert schema.words == {"age": ("age since 1970-01-01", "days")}
     assert (part.names, part.columns, type(part)) == (("arm", "age"), schema.columns, Schema)
     assert schema_of(constructor(DATA), bounds={"age": (2, 10)}).numeric("age").fill == 6
     nobody = constructor({"x": np.array([], dtype=np.float64)})
