@@ -21,6 +21,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
+from dfprivacy._privacy.calibrate import check_delta
 from dfprivacy._privacy.conversions import EPSILON_MAX, SMALLEST, gaussian_unit_scale
 from dfprivacy.errors import ArgumentError
 
@@ -186,6 +187,7 @@ def gaussian_scale(epsilon: float, delta: float) -> float:
     >>> round(gaussian_scale(1, 1e-6), 4)
     4.2247
     """
+    check_delta(delta)
     if not (SMALLEST <= epsilon <= EPSILON_MAX and SMALLEST <= delta < 1):
         raise ArgumentError(
             f"There is no Gaussian noise for epsilon = {epsilon:g} and delta = {delta:g}.",

@@ -12,7 +12,6 @@ from dfprivacy._measure.query import (
     Grid,
     JointShare,
     Query,
-    check_delta,
     grid_for,
     price_with_record,
     sensitivity_in_steps,
@@ -94,7 +93,7 @@ class JointMeasurements(Sums, Decisions):
         if not all(private):
             return [self._measure_once(features, None) for features, _ in summed]
         epsilon, delta = self._take_share(None, gaussian=True)
-        check_delta(delta)
+        calibrate.check_delta(delta)
         grids = [grid_for(self._table, Query.read(features), L2, epsilon) for features, _ in summed]
         needs = [Fraction(grid.squared_sensitivity) / part for grid, (_, part) in zip(grids, summed, strict=True)]
         dimension = sum(features.dimension for features, _ in summed)

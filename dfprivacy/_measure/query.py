@@ -41,7 +41,6 @@ __all__ = [
     "JointShare",
     "Price",
     "Query",
-    "check_delta",
     "copy_by_value",
     "grid_for",
     "pickle_by_value",
@@ -410,14 +409,6 @@ def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | 
     # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
     each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
     return 2 * rows * each * _nonnegative_claim(statistic, "lipschitz")
-
-
-def check_delta(delta: Fraction) -> None:
-    if not delta > 0:
-        raise ArgumentError(
-            "Gaussian noise needs a delta above zero.",
-            "Protect the table with a delta, or ask for a method with Laplace noise.",
-        )
 
 
 def _nonnegative_claim(statistic: Statistic, name: str) -> Fraction:

@@ -16,11 +16,10 @@ from dfprivacy._measure.query import (
     NORMS,
     Price,
     Query,
-    check_delta,
     price_of,
 )
 from dfprivacy._measure.steps import CallState, RowRequest, steps_to_units
-from dfprivacy._privacy.calibrate import SUM_MAX, exact_exponent
+from dfprivacy._privacy.calibrate import SUM_MAX, check_delta, exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, PluginError, PluginWarning
 from dfprivacy.features import Count, RowFeatures

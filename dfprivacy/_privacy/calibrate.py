@@ -33,6 +33,7 @@ __all__ = [
     "SUM_MAX",
     "SURVEY_GRID",
     "bounded_range_epsilon",
+    "check_delta",
     "cube_exponent",
     "discovery_threshold",
     "exact_exponent",
@@ -340,6 +341,15 @@ def bounded_range_epsilon(mu_squared: Fraction) -> Fraction:
     while Fraction(pure_mu(epsilon / 2)) ** 2 > mu_squared:  # by the rounding of the charge
         epsilon, less = epsilon * (1 - less), 2 * less
     return Fraction(epsilon)
+
+
+def check_delta(delta: Fraction | float) -> None:
+    """Raise an error if delta is not above zero, as Gaussian noise needs."""
+    if not delta > 0:
+        raise ArgumentError(
+            "Gaussian noise needs a delta above zero.",
+            "Protect the table with a delta, or ask for a method with Laplace noise.",
+        )
 
 
 def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, delta: Fraction) -> float:

@@ -339,6 +339,7 @@ def test_what_cannot_be_synthesised():
         (lambda: view.synth(["sex", "sex"], epsilon=1), "twice"),
         (lambda: view.synth(["sex"], target="age", epsilon=1), "none of the columns"),
         (lambda: protected(df[["age"]], bounds={"age": (-1e300, 1e300)}).synth(epsilon=1), "too large"),
+        (lambda: protected(df, delta=0).synth(epsilon=1), "Gaussian noise needs a delta above zero"),
     ]:
         with pytest.raises(dp.DPError, match=said):
             ask()
