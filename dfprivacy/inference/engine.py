@@ -41,6 +41,47 @@ class NoisySums(Protocol):
         """Draw possible exact sums given the release; return them with the weights of the draws."""
 
 
+def root_of_rising(probability: Callable[[Array], Array], q: Array, start: Array, reach: Array) -> Array:
+    """Return where a rising probability is q, by the Illinois rule (Dowell and Jarratt 1971).
+
+    The normal quantile of a confidence is nearly a line in x, so few steps do.
+
+    Parameters
+    ----------
+    probability : callable
+        The probability at each x.
+    q : ndarray
+        The probabilities to reach.
+    start, reach : ndarray
+        The root is sought within start ± reach first, and farther and farther on the side on which it is not.
+    """
+
+    def normal(p: Array) -> Array:
+        return np.asarray(ndtri(np.clip(p, 1e-300, 1 - 1e-16)))
+
+    def beyond(x: Array) -> Array:
+        return np.asarray(normal(probability(x)) - normal(q))
+
+    low, high = start - reach, start + reach
+    below, above = beyond(low), beyond(high)
+    for _ in range(_DOUBLED):
+        missed = below > 0, above < 0
+        if not np.any(missed):
+            break
+        reach = 2 * reach
+        low, high = np.where(missed[0], low - reach, low), np.where(missed[1], high + reach, high)
+        below, above = beyond(low), beyond(high)
+    for _ in range(_STEPS):
+        x = high - above * (high - low) / np.where(above == below, 1.0, above - below)
+        at = beyond(x)
+        crossed = at * above <= 0
+        low, below = np.where(crossed, high, low), np.where(crossed, above, below / 2)
+        high, above = x, at
+        if np.all((np.abs(at) <= _NEAR) | (np.abs(high - low) <= _NEAR * reach)):
+            break
+    return np.asarray(high)
+
+
 @dataclass(frozen=True)
 class Inference:
     r"""The inference about a parameter θ from a release.
@@ -159,40 +200,9 @@ class Inference:
             return self._quantile_of_draws(q)
         below, beyond = (((self.theta == end) * self.weights).sum(axis=-1) for end in (-np.inf, np.inf))
         inside = (below < q) & (q < 1 - beyond)
-        found = self._solve_cdf(np.where(inside, q, (below + 1 - beyond) / 2), estimate)
-        return np.where(inside, found, np.where(q <= below, -np.inf, np.inf))
-
-    def _solve_cdf(self, q: Array, estimate: Array) -> Array:
-        """Find the root of `cdf` - q by the Illinois rule (Dowell and Jarratt 1971).
-
-        The normal quantile of the confidence is nearly a line in x, so few steps do.
-        """
-
-        def normal(p: Array) -> Array:
-            return np.asarray(ndtri(np.clip(p, 1e-300, 1 - 1e-16)))
-
-        def beyond(x: Array) -> Array:
-            return np.asarray(normal(self.cdf(x)) - normal(q))
-
         reach = 3 * np.maximum(self.standard_error, 1e-300)
-        low, high = estimate - reach, estimate + reach
-        below, above = beyond(low), beyond(high)
-        for _ in range(_DOUBLED):
-            missed = below > 0, above < 0
-            if not np.any(missed):
-                break
-            reach = 2 * reach
-            low, high = np.where(missed[0], low - reach, low), np.where(missed[1], high + reach, high)
-            below, above = beyond(low), beyond(high)
-        for _ in range(_STEPS):
-            x = high - above * (high - low) / np.where(above == below, 1.0, above - below)
-            at = beyond(x)
-            crossed = at * above <= 0
-            low, below = np.where(crossed, high, low), np.where(crossed, above, below / 2)
-            high, above = x, at
-            if np.all((np.abs(at) <= _NEAR) | (np.abs(high - low) <= _NEAR * reach)):
-                break
-        return np.asarray(high)
+        found = root_of_rising(self.cdf, np.where(inside, q, (below + 1 - beyond) / 2), estimate, reach)
+        return np.where(inside, found, np.where(q <= below, -np.inf, np.inf))
 
     def _quantile_of_draws(self, q: Array) -> Array:
         order = np.argsort(self.theta, axis=-1)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import fdtrc, gammaincinv, ndtri
 
 from dfprivacy.inference.draws import DRAWS, points
-from dfprivacy.inference.engine import Inference, infer
+from dfprivacy.inference.engine import Inference, infer, root_of_rising
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Omnibus", "difference", "holm", "mean", "omnibus", "pairwise"]
 
-_HALVINGS = 30  # of an interval for η²
 _TINY = 1e-300
 
 
@@ -183,16 +182,15 @@ class Omnibus:
         size = np.sqrt((self.shares * apart**2).sum(axis=-2, keepdims=True))
         unit = apart / np.maximum(size, _TINY) * np.sqrt(self.within / self.sampled)[..., None, :]
         outside = 1 - confidence
-        ends = []
-        for chance in (outside / 2, 1 - outside / 2):
-            low, high = np.zeros(self._variance_of_means.shape), np.ones(self._variance_of_means.shape)
-            for _ in range(_HALVINGS):
-                middle = (low + high) / 2
-                effect = np.sqrt(middle / (1 - middle))[..., None]
-                enough = (self._tail_probability(self.shift + effect * unit) >= chance)[..., None]
-                low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-            ends.append(low[..., 0])
-        return ends[0], ends[1]
+        none = self._variance_of_means[..., 0] * 0
+        chances = np.reshape([outside / 2, 1 - outside / 2], (2, *[1] * none.ndim)) + none
+
+        def tail(effect: Array) -> Array:
+            return self._tail_probability(self.shift + np.maximum(effect, 0)[..., None, None] * unit)
+
+        effect = np.maximum(root_of_rising(tail, np.maximum(chances, tail(none)), none, none + 1), 0.0)
+        low, high = effect**2 / (1 + effect**2)
+        return low, high
 
 
 def omnibus(sums: NoisyMoments, draws: int = DRAWS) -> Omnibus:
