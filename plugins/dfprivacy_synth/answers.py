@@ -55,14 +55,14 @@ class CellSums:
     unknown: Array | float = 0.0
 
     @classmethod
-    def of_numbers(
+    def from_codes(
         cls,
         cells: Array,
         noise: float,
         numbers: Mapping[int, Coding],
         build: Callable[[Mapping[int, Array]], Array],
     ) -> CellSums:
-        """Construct sums in which coded numbers count as the means of their codes.
+        """Construct sums in which each number counts as the mean of its code.
 
         These have errors; and the rows in a code that are of one group have another mean than all rows in it.
 
@@ -273,7 +273,7 @@ def _sums_by_group(cells: Array, noise: float, code: Coding) -> CellSums:
         by_group: Array = np.einsum("mc,gh->gmch", each, groups).reshape(3 * len(groups), -1)
         return by_group
 
-    return CellSums.of_numbers(cells, noise, {0: code}, build)
+    return CellSums.from_codes(cells, noise, {0: code}, build)
 
 
 def _moments(exact: Array, mid: float, half: float) -> Moments:
@@ -343,7 +343,7 @@ def regression(
         z = design(means)
         return np.stack([z[:, list(four)].prod(axis=1) for four in index])
 
-    sums = CellSums.of_numbers(cells, noise, numbers, build)
+    sums = CellSums.from_codes(cells, noise, numbers, build)
     (first, unit), *others = scales
     back = np.diag([1.0, *(1 / half for _, half in others)])
     back[0, 1:] = [-mid / half for mid, half in others]

@@ -57,11 +57,11 @@ class Whole(RowFeatures):
         return np.where(whole, self.weight, 0.0)[:, None]
 
     def radius(self, norm: float) -> float:  # noqa: ARG002 - the same in all
-        """Return the weight."""
+        """Return the weight, the largest value of a row."""
         return self.weight
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the weight: a whole number and another are so far apart."""
+        """Return the weight, the distance of a whole number from any other."""
         return 0.0 if self.columns[0].name in public else self.weight
 
 
@@ -82,7 +82,7 @@ class Offsets(RowFeatures):
         self.shape = (len(edges) - 1,)
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Return for each row its distance, in the place of its interval."""
+        """Return each row's distance from the middle of its interval, in the coordinate of that interval."""
         x = np.clip(batch.values(self.columns[0]), self.edges[0], self.edges[-1])
         place = np.maximum(np.searchsorted(self.edges, x) - 1, 0)
         middle, half = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges) / 2
@@ -97,12 +97,12 @@ class Offsets(RowFeatures):
 
 
 def value_counts(column: Column) -> RowFeatures:
-    """Return features that count the rows in each category of a column, and in none."""
+    """Return features that count the rows in each category of a column, and those without one."""
     return Given(column, of=OneHot(column), tally=(0, 1))
 
 
 def interval_counts(column: Column, edges: Array) -> RowFeatures:
-    """Return features that count the rows in each interval of a column, and without a value."""
+    """Return features that count the rows in each interval of a column, and those without a value."""
     cut = col(column.name).cut([column.low, *edges[1:-1].tolist(), column.high], _labels(len(edges) - 1))
     return Given(column, of=OneHot(_recoded(column, cut)), tally=(0, 1))
 
@@ -113,9 +113,9 @@ def even_edges(column: Column) -> Array:
 
 
 def quantile_edges(edges: Array, counts: Array, noise: float, *, whole: bool) -> Array:
-    """Return edges that are close where many rows are, by the root of their density, and each hold enough rows.
+    """Return edges of intervals that are narrow where rows are dense, and each hold enough rows.
 
-    Numbers are limited to where rows are seen, which `_first_seen` tells from either end.
+    Numbers are limited to where rows are seen, which `_first_occupied` tells from either end.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def quantile_edges(edges: Array, counts: Array, noise: float, *, whole: bool) ->
     ndarray
         Edges of at most `BINS` intervals.
     """
-    first, end = _first_seen(counts, noise), len(counts) - _first_seen(counts[::-1], noise)
+    first, end = _first_occupied(counts, noise), len(counts) - _first_occupied(counts[::-1], noise)
     if first >= end:  # of rows that are clear together only
         first, end = 0, len(counts)
     inside, edges = counts[first:end], edges[first : end + 1]
@@ -149,8 +149,11 @@ def quantile_edges(edges: Array, counts: Array, noise: float, *, whole: bool) ->
     return np.array([edges[0], *inner, edges[-1]])
 
 
-def _first_seen(counts: Array, noise: float) -> int:
-    """Return where rows begin: by its own length before the first run of intervals whose count is clear."""
+def _first_occupied(counts: Array, noise: float) -> int:
+    """Return the index of the first interval that may hold rows.
+
+    Of the first run of intervals with a clear count it is the beginning, less the length of the run.
+    """
     below: list[float] = np.append(0.0, np.cumsum(counts)).tolist()
     for end in range(1, len(below)):
         for length in (1 << power for power in range(end.bit_length())):
@@ -205,7 +208,7 @@ class Coding:
     cells: Array = field(default_factory=lambda: np.zeros(0), compare=False)
 
     @classmethod
-    def of_categories(cls, column: Column, counts: Array, noise: float) -> Coding:
+    def from_categories(cls, column: Column, counts: Array, noise: float) -> Coding:
         """Code categories: those whose noisy count is below `CLEAR` standard errors become one code.
 
         Parameters
@@ -222,11 +225,11 @@ class Coding:
             kept[:] = True
         _, firsts, own = np.unique(np.where(kept, np.arange(len(kept)), -1), return_index=True, return_inverse=True)
         of = np.argsort(np.argsort(firsts))[own]  # in the order in which codes first appear
-        return cls._summed(column.name, column.categories or (), of, counts, noise, numeric=False)
+        return cls._from_groups(column.name, column.categories or (), of, counts, noise, numeric=False)
 
     @classmethod
-    def of_numbers(cls, column: Column, edges: Array, counts: Array, noise: float, *, whole: bool) -> Coding:
-        """Code numbers: neighbouring intervals become one until they hold enough rows."""
+    def from_intervals(cls, column: Column, edges: Array, counts: Array, noise: float, *, whole: bool) -> Coding:
+        """Code numbers: adjacent intervals become one code until it holds enough rows."""
         of, code, rows, several, together = [], 0, 0.0, 0, -(-(len(edges) - 1) // CODES)
         for count in counts[:-1]:
             of.append(code)
@@ -234,10 +237,10 @@ class Coding:
             if rows >= CLEAR * noise and several >= together:
                 code, rows, several = code + 1, 0.0, 0
         of_each = np.minimum(of, max(code - 1, 0))  # with what is left at the end
-        return cls._summed(column.name, edges.tolist(), of_each, counts, noise, numeric=True, whole=whole)
+        return cls._from_groups(column.name, edges.tolist(), of_each, counts, noise, numeric=True, whole=whole)
 
     @classmethod
-    def _summed(
+    def _from_groups(
         cls, name: str, values: Sequence[Any], of: NDArray[np.intp], counts: Array, noise: float, **named: Any
     ) -> Coding:
         size, missing = int(of.max()) + 1, bool(counts[-1] >= CLEAR * noise)
@@ -291,11 +294,11 @@ class Coding:
         """The edges of the codes of numbers, between the limits."""
         return [*(self.values[places[0]] for places in _places_of(self.of)), self.values[-1]]
 
-    def located(self, offsets: Array, noise: float) -> Coding:
-        """Return the same with means of the numbers in each code, from noisy sums of `Offsets`.
+    def with_means(self, offsets: Array, noise: float) -> Coding:
+        """Return this coding with the mean of the numbers in each code, from noisy sums of `Offsets`.
 
-        They are taken to lie around the middle of a code with a standard deviation of a quarter of its width,
-        which the sums correct as far as their noise allows.
+        A priori a mean lies around the middle of its code with a standard deviation of a quarter of its width;
+        the sums correct it as far as their noise allows.
         """
         mid, half = self.middle_and_half
         edges = (np.array(self.edges) - mid) / half
@@ -324,7 +327,7 @@ class Coding:
 
     @property
     def spreads(self) -> Array:
-        """Standard deviations of the means of the rows in a code that are of one group, about its mean.
+        """Standard deviation of the means of groups of rows, about the mean of all rows, in each code.
 
         They follow from the variance in the code if the logarithm of the group's share changes by a half in a
         standard deviation of the numbers.
@@ -337,7 +340,7 @@ class Coding:
 
     @property
     def middle_and_half(self) -> tuple[float, float]:
-        """The middle of the limits of a number, and half their distance."""
+        """The middle of the limits, and half their distance."""
         low, high = self.values[0], self.values[-1]
         return low / 2 + high / 2, high / 2 - low / 2
 
@@ -376,7 +379,7 @@ def _rounded(values: Array, width: float) -> Array:
 
 
 def _places_of(codes: ArrayLike, size: int = 0) -> list[NDArray[np.intp]]:
-    """Return for each code its places."""
+    """Return the positions of each code."""
     counts = np.bincount(np.asarray(codes, dtype=np.intp), minlength=size)
     return np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
 

@@ -178,9 +178,9 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
 
 
 @synth.concludes
-def _(measured: Measured, *, target: Column | None) -> Synth:
-    """Keep what was measured, from which rows are drawn and answers follow."""
-    return Synth.of_measured(measured, None if target is None else target.name)
+def conclude_synth(measured: Measured, *, target: Column | None) -> Synth:
+    """Construct the synthetic table, from which rows are drawn and answers follow."""
+    return Synth.from_measurement(measured, None if target is None else target.name)
 
 
 def check_synth(*, target: Column | None = None, columns: tuple[Column, ...] | None = None, **_: Any) -> None:
@@ -261,7 +261,7 @@ def _codings(
     noisy: NoisyValue,
     again: Sequence[Callable[[RowFeatures], NoisyValue]],
 ) -> tuple[tuple[Coding, ...], tuple[NoisyTable, ...], float]:
-    """Return codes and their counts, and the number of rows; numbers are counted, and located, once more."""
+    """Return the coding and the counts of each column, and the number of rows."""
     parts, numbers = noisy.parts, [column for column in columns if _numeric(column)]
     noise = float(parts[0].scales.max())
     rows = float(curator.size or 0) or _total([part.values for part in parts[: len(columns)]])
@@ -285,7 +285,7 @@ def _codings(
         counted = count(Stack(*(interval_counts(column, edges[column]) for column in numbers))).parts
         for column, part in zip(numbers, counted, strict=True):
             noise = float(part.scales.max())
-            coding = Coding.of_numbers(column, edges[column], part.values, noise, whole=whole[column])
+            coding = Coding.from_intervals(column, edges[column], part.values, noise, whole=whole[column])
             first_counts = first_of[column]
             out = (even_edges(column)[1:] <= edges[column][0]) | (even_edges(column)[:-1] >= edges[column][-1])
             coding = replace(
@@ -294,14 +294,14 @@ def _codings(
                 beyond_error=float(first_counts.scales.max() * math.sqrt(out.sum())),
             )
             of_number[column] = coding, noise
-        located = locate(Stack(*(Offsets(column, of_number[column][0].edges) for column in numbers))).parts
-        for column, part in zip(numbers, located, strict=True):
+        offsets = locate(Stack(*(Offsets(column, of_number[column][0].edges) for column in numbers))).parts
+        for column, part in zip(numbers, offsets, strict=True):
             coding, noise = of_number[column]
-            of_number[column] = coding.located(part.values, float(part.scales.max())), noise
+            of_number[column] = coding.with_means(part.values, float(part.scales.max())), noise
     codings, single = [], []
     for place, (column, part) in enumerate(zip(columns, parts, strict=False)):
         noise = float(part.scales.max())
-        coding, noise = of_number.get(column) or (Coding.of_categories(column, part.values, noise), noise)
+        coding, noise = of_number.get(column) or (Coding.from_categories(column, part.values, noise), noise)
         codings.append(coding)
         single.append(NoisyTable((place,), coding.counts, coding.cells * max(noise**2, _EXACT_VARIANCE)))
     return tuple(codings), tuple(single), max(rows, 1.0)
@@ -327,7 +327,7 @@ def _measure_tables(
     paid: list[Callable[[Any], Any]],
     target: int | None,
 ) -> tuple[tuple[Clique, ...], tuple[NoisyTable, ...]]:
-    """Choose and measure tables; what no table is worth is spent on columns of their own."""
+    """Choose tables and measure them; spend the rest on single columns."""
     sizes = [coding.size for coding in codings]
     counts = [simplex(table.counts, rows) for table in single]
     cliques: list[Clique] = []

@@ -33,7 +33,7 @@ class Clique:
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
-        """All of them, in order."""
+        """The columns, new and old, in order."""
         return tuple(sorted((*self.new, *self.separator)))
 
 
@@ -156,7 +156,7 @@ class Model:
 
 
 def _apportioned(group: NDArray[np.intp], shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw a cell for each row by the shares of its group; of each cell the rows of its share, up to one."""
+    """Draw a cell for each row by the shares of its group, each cell as often as its share, rounded up or down."""
     cells, order = np.zeros(len(group), dtype=np.intp), np.argsort(group, kind="stable")
     every = shares.sum(axis=0) + _LEAST
     ends = np.cumsum(np.bincount(group, minlength=len(shares)))

@@ -85,8 +85,8 @@ class Synth(Release):
     _shown: ClassVar[tuple[str, ...]] = ("size", "measured", "notes")
 
     @classmethod
-    def of_measured(cls, measured: Measured, target: str | None) -> Synth:
-        """Construct from what was measured."""
+    def from_measurement(cls, measured: Measured, target: str | None) -> Synth:
+        """Construct a synthetic table from its measurement."""
         joint = sum(len(table.columns) > 1 for table in measured.tables)
         d = len(measured.codings)
         notes = []
@@ -217,7 +217,7 @@ class Synth(Release):
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Of each column of numbers the limits, within its bounds, between which rows were clearly seen."""
+        """Limits of each numeric column, within its bounds, between which rows were clearly seen."""
         return {code.name: (code.values[0], code.values[-1]) for code in self._codes if code.numeric}
 
     def knows(self, *columns: str) -> bool:

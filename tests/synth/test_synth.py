@@ -450,7 +450,7 @@ def test_answers_take_bounded_time():
 def test_codes_and_values():
     """Rare categories are one code; each code gives back its own values."""
     known = dp.Column("g", categories=("a", "b", "c", "d"))
-    code = Coding.of_categories(known, np.array([2.0, 500.0, -1.0, 300.0, 90.0]), 10.0)
+    code = Coding.from_categories(known, np.array([2.0, 500.0, -1.0, 300.0, 90.0]), 10.0)
     rng = np.random.default_rng(1)
 
     assert code.labels == ("2 rare categories", "b", "d", None)
