@@ -35,6 +35,7 @@ from dfprivacy.inference.counts import (
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.planning import FEW, FOUND, effect_for, expected_errors, power
 from dfprivacy.inference.weighted import NoisyWeighted
+from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import equal_weights, rows_with_shares
 from dfprivacy.plotting import forest
 from dfprivacy.schema import chosen_groups
@@ -443,6 +444,43 @@ def check_proportions(
     chosen_groups(by, groups, least=1, most=None)
 
 
+def read_counts(
+    curator: Curator,
+    release: Any,
+    column: Column,
+    by: Column | None,
+    *,
+    success: Any,
+    groups: Sequence[Any] | None,
+    weights: Column | None,
+    **_: Any,
+) -> tuple[float, NoisyCounts] | None:
+    """Find the counts in those of all categories, or of the combinations of two columns' categories."""
+    planned, columns = curator.planned, getattr(release, "columns", None) or (release.column,)
+    if (
+        {*columns} != {column.name, *([] if by is None else [by.name])}
+        or not isinstance(planned, NoisyCounts)
+        or release.released is None
+        or {weights, release.weights} != {None}
+    ):
+        return None
+    law = NoiseLaw(release.noise_scale, release.noise_step)
+    raw, (outcomes, keys) = release.raw, (release.categories if by else (release.categories, ()))
+    if by is not None and columns[0] == by.name:
+        raw, outcomes, keys = raw.T, keys, outcomes
+    at = outcomes.index((column.categories or ())[column.code(success)])
+    kept = [keys.index(group) for group in chosen_groups(by, groups, least=1, most=None)] or [0]
+    raw = np.reshape(raw, (len(outcomes), -1))[:, kept]
+    if planned.form == "hits":
+        counts = NoisyCounts(raw[[at]].T, [law], planned.rows, "hits")
+    elif len(outcomes) == 2:  # noqa: PLR2004
+        counts = NoisyCounts(raw[[at, 1 - at]].T, [law, law], planned.rows, "counts")
+    else:  # the rest is a sum of noisy counts
+        return None
+    error = law.standard_deviation
+    return (error, counts) if error <= planned.laws[0].standard_deviation else None
+
+
 def plan_proportions(
     curator: Curator, *, by: Column | None, weights: Column | None, confidence: float, **_: Any
 ) -> dict[str, Any]:
@@ -513,4 +551,9 @@ def shares_differ(release: Proportions) -> bool:
     return low > 0 or high < 0
 
 
-proportions = proportions.checks(check_proportions).plans(plan_proportions).assumes(draw_outcomes, shares_differ)
+proportions = (
+    proportions.checks(check_proportions)
+    .plans(plan_proportions)
+    .reads(read_counts, "value_counts", "crosstab")
+    .assumes(draw_outcomes, shares_differ)
+)

@@ -255,3 +255,27 @@ def test_persons_with_several_rows():
     view.describe(["x", "y"], epsilon=5)
     other = view.declare(bounds={"y": (-3, 8)})
     assert (view.mean("x", epsilon=0.1).privacy.epsilon, other.mean("x", epsilon=0.1).privacy.epsilon) == (0, 0.1)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_counts_of_categories_tell_shares(relation, missing):
+    """Shares of all rows and of groups follow from counts at a higher price, and are those of the exact ones."""
+    data = DATA.assign(h=DATA.h.mask(DATA.index % 7 == 0)) if missing else DATA
+    terms = {"categories": {"g": ["a", "b"], "h": ["u", "v"]}, "neighbors": relation, "ledger": "memory:"}
+    view = dp.protect(data, f"shares {relation} {missing}", epsilon=500, accounting="basic", **terms)
+    counts = view.value_counts("h", epsilon=100)
+    view.crosstab("g", "h", epsilon=100)
+    spent, known = view.budget.spent, data.dropna()
+    alone = view.proportions("h", success="u", epsilon=1)
+    groups = view.proportions("h", by="g", success="v", epsilon=1)
+    others = view.proportions("g", by="h", success="a", groups=["v"], epsilon=1)
+
+    assert view.budget.spent == spent
+    assert alone.noise_standard_error == counts.noise_standard_error
+    assert alone.shares[0] == pytest.approx((known.h == "u").mean(), abs=0.001)
+    assert groups.shares == pytest.approx([(known.h[known.g == g] == "v").mean() for g in "ab"], abs=0.002)
+    assert others.shares == pytest.approx([(known.g[known.h == "v"] == "a").mean()], abs=0.002)
+    assert groups.sizes == pytest.approx([(known.g == g).sum() for g in "ab"], abs=2)
+    view.value_counts("g", epsilon=1)
+    assert view.proportions("g", success="a", epsilon=4).privacy.epsilon == 4
