@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._privacy.samplers import Sampler
+    AddLaplace: TypeAlias = Callable[[NDArray[np.int64], float], NDArray[np.int64]]
+    DrawBelow: TypeAlias = Callable[[int], int]
+
 
 __all__ = ["cube_noise", "draw_bernoulli", "draw_count_above", "less_than_exp", "noise_of_zeros"]
 
@@ -139,7 +141,7 @@ def _bounds_of_exp(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
     return middle * (1 - error), middle * (1 + error)
 
 
-def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int64]:
+def cube_noise(dimension: int, scale: float, laplace: AddLaplace, uniform_below: DrawBelow) -> NDArray[np.int64]:
     r"""Draw one vector of K-norm noise of the cube exactly: its probability falls with its largest coordinate.
 
     Parameters
@@ -148,8 +150,8 @@ def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int
         Number of coordinates d.
     scale : float
         b, in grid steps.
-    sampler : Sampler
-        What draws Laplace noise and uniform whole numbers.
+    laplace, uniform_below : callable
+        Add Laplace noise of a scale to a vector; draw one of the first n whole numbers.
 
     Returns
     -------
@@ -166,14 +168,14 @@ def cube_noise(dimension: int, scale: float, sampler: Sampler) -> NDArray[np.int
     Laplace variable z is made geometric as z if z ≥ 0, else -z-1: both of probability proportional to q^k.
     """
     while True:
-        drawn = sampler.laplace(np.zeros(dimension + 1, dtype=np.int64), scale)
+        drawn = laplace(np.zeros(dimension + 1, dtype=np.int64), scale)
         r = sum(np.where(drawn >= 0, drawn, -drawn - 1).tolist())  # of Python's integers, which have no end
-        if all(sampler.uniform_below(2 * (r + i)) < 2 * r + 1 for i in range(1, dimension + 1)):
-            return np.array([sampler.uniform_below(2 * r + 1) - r for _ in range(dimension)], dtype=np.int64)
+        if all(uniform_below(2 * (r + i)) < 2 * r + 1 for i in range(1, dimension + 1)):
+            return np.array([uniform_below(2 * r + 1) - r for _ in range(dimension)], dtype=np.int64)
 
 
 def noise_of_zeros(
-    occupied: Iterable[int], size: int, scale: float, threshold: int, sampler: Sampler
+    occupied: Iterable[int], size: int, scale: float, threshold: int, laplace: AddLaplace, uniform_below: DrawBelow
 ) -> dict[int, int]:
     """Draw discrete Laplace noise for the zeros of a sparse vector; return only noise that reaches a threshold.
 
@@ -187,8 +189,8 @@ def noise_of_zeros(
         b.
     threshold : int
         T, at least 1: else most zeros would reach it.
-    sampler : Sampler
-        What draws Laplace noise and uniform whole numbers.
+    laplace, uniform_below : callable
+        Add Laplace noise of a scale to a vector; draw one of the first n whole numbers.
 
     Returns
     -------
@@ -211,18 +213,18 @@ def noise_of_zeros(
         )
     taken = np.sort(np.fromiter(occupied, dtype=np.int64))
     zeros = size - len(taken)
-    count = draw_count_above(zeros, scale, threshold, sampler.uniform_below)
+    count = draw_count_above(zeros, scale, threshold, uniform_below)
     ranks: set[int] = set()
     while len(ranks) < count:  # p is below one half, and so is their share, but for chance
-        ranks.add(sampler.uniform_below(zeros))
+        ranks.add(uniform_below(zeros))
     before = taken - np.arange(len(taken))  # zeros below each of the others
     places = [rank + int(np.searchsorted(before, rank, side="right")) for rank in ranks]
-    drawn = sampler.laplace(np.zeros(count, dtype=np.int64), scale)
+    drawn = laplace(np.zeros(count, dtype=np.int64), scale)
     above = np.where(drawn >= 0, drawn, ~drawn).tolist()
     return {place: min(threshold + more, _LARGEST) for place, more in zip(places, above, strict=True)}
 
 
-def draw_count_above(trials: int, scale: float, threshold: int, below: Callable[[int], int]) -> int:
+def draw_count_above(trials: int, scale: float, threshold: int, below: DrawBelow) -> int:
     """Draw the number of independent discrete Laplace variables that reach a threshold, exactly.
 
     Parameters

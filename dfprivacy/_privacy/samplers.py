@@ -186,7 +186,7 @@ class FromLaplace:
     def cube(self: Sampler, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add noise x to a vector, with P(x) proportional to exp(-max abs(x_i) / scale)."""
         check_noise_arguments(values, scale)
-        return values + cube_noise(values.size, scale, self).reshape(values.shape)
+        return values + cube_noise(values.size, scale, self.laplace, self.uniform_below).reshape(values.shape)
 
     def sparse_vector(
         self: Sampler, gaps: NDArray[np.int64], scales: tuple[float, float], most: int
@@ -220,7 +220,8 @@ class FromLaplace:
     ) -> dict[int, int]:
         """Add Laplace noise to the counts of all keys, zeros too, and return those that reach a threshold."""
         own = _keys_reaching(counts, self.laplace(_counts_as_array(counts), scale), threshold)
-        return dict(sorted({**own, **noise_of_zeros(counts, size, scale, threshold, self)}.items()))
+        zeros = noise_of_zeros(counts, size, scale, threshold, self.laplace, self.uniform_below)
+        return dict(sorted({**own, **zeros}.items()))
 
 
 def _counts_as_array(counts: Mapping[K, int]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self, TypeAlias
 
 import numpy as np
 import scipy
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy import Curator
-    from dfprivacy_dcor.angles import Features
-    from dfprivacy_dcor.paper import ProjectedRows
+    from dfprivacy_dcor.points import Rows
 
 __all__ = [
     "Estimate",
@@ -55,6 +54,24 @@ ALONE = (
 )
 
 _BATCH = 32  # permutations
+
+
+class Part(Protocol):
+    """Interface of a block of a message's rows, as a metric space."""
+
+    @property
+    def rows(self) -> NDArray[np.intp]:
+        """Which rows."""
+
+    @property
+    def squares(self) -> NDArray[np.float64]:
+        """Squared distance of each row from the mean."""
+
+    def subset(self, there: NDArray[np.bool_]) -> Part:
+        """Return the block with the given rows only."""
+
+    def covariance(self, y: Rows) -> float:
+        """Compute the squared distance covariance with the same rows in another space."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -237,7 +254,7 @@ class Message(Release, ABC):
         return tuple(remarks)
 
     @abstractmethod
-    def parts(self) -> Sequence[Features | ProjectedRows]:
+    def parts(self) -> Sequence[Part]:
         """Return the features of each block of rows; the blocks' squared distance covariances add up."""
 
     @abstractmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -20,19 +20,22 @@ if TYPE_CHECKING:
     from dfprivacy import Column, Curator, NanPolicy
     from dfprivacy.features import Batch
     from dfprivacy_kernel.embedding import Array, Embedding, Features
-    from dfprivacy_kernel.printed import Variant
-    from dfprivacy_kernel.results import Method
 
 __all__ = [
     "Count",
     "Design",
     "Groups",
+    "Method",
     "Mismatch",
+    "Variant",
     "check_groups",
     "check_method",
     "group_column",
     "required_columns",
 ]
+
+Method: TypeAlias = Literal["mmd", "permutation", "moments", "whitened"]
+Variant: TypeAlias = Literal["tcmc", "nte"]
 
 _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of rows is private
 

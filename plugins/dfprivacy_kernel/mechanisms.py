@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from dfprivacy import NanPolicy, Probability, Range, mechanism
 from dfprivacy.schema import chosen_groups
-from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, check_groups, check_method, group_column
+from dfprivacy_kernel.design import (
+    Count,
+    Design,
+    Groups,
+    Method,
+    Mismatch,
+    Variant,
+    check_groups,
+    check_method,
+    group_column,
+)
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.law import SHARE, MMDMeasurement, share_interval
 from dfprivacy_kernel.moments import Contrast, Differences, Summary
-from dfprivacy_kernel.printed import Variant, measure_paper_moments
-from dfprivacy_kernel.results import Comparison, Decision, Evidence, KernelTest, Method, conclude_test
+from dfprivacy_kernel.printed import measure_paper_moments
+from dfprivacy_kernel.results import Comparison, Decision, Evidence, KernelTest, conclude_test
 from dfprivacy_kernel.statistics import (
     PairedSeparation,
     PermutedMMD,

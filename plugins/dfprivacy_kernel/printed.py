@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
     from dfprivacy import Curator
     from dfprivacy.features import Batch
-    from dfprivacy_kernel.design import Groups
+    from dfprivacy_kernel.design import Groups, Variant
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
-__all__ = ["Moment", "Variant", "measure_paper_moments", "paper_test", "weighted_chi_squared"]
+__all__ = ["Moment", "measure_paper_moments", "paper_test", "weighted_chi_squared"]
 
-Variant: TypeAlias = Literal["tcmc", "nte"]
 Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 
 _EIGENVALUE_FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4

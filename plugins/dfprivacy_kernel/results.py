@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtri
@@ -20,10 +20,9 @@ from dfprivacy_kernel.printed import paper_test
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfprivacy_kernel.design import Design, Groups
-    from dfprivacy_kernel.printed import Variant
+    from dfprivacy_kernel.design import Design, Groups, Method, Variant
 
-__all__ = ["Comparison", "Decision", "Evidence", "KernelTest", "Method", "conclude_test"]
+__all__ = ["Comparison", "Decision", "Evidence", "KernelTest", "conclude_test"]
 
 
 @dataclass(frozen=True)
@@ -155,9 +154,6 @@ _RARE_NOTE = (
     "One group has more than ten times the rows of the other: if the groups differ in a few rows with rare "
     "values, a p-value below 1% may be several times too small. method='permutation' has an exact p-value."
 )
-
-
-Method: TypeAlias = Literal["mmd", "permutation", "moments", "whitened"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

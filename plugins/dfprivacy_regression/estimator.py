@@ -10,9 +10,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from dfprivacy import ArgumentError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Callable
 
-    from dfprivacy_regression.result import Regression
+    from numpy.typing import NDArray
 
 __all__ = ["ReleasedClassifier", "ReleasedRegressor"]
 
@@ -22,17 +22,25 @@ class _ReleasedEstimator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
 
     Parameters
     ----------
-    release : Regression
-        The answer of `ols` or `logit`.
+    formula : str
+        What was fitted.
+    regressors : list of str
+        The names of the regressors.
+    linear_predictor : callable
+        Computes the linear predictor from columns by name.
     """
 
-    def __init__(self, release: Regression) -> None:
-        self.release = release
+    def __init__(
+        self, formula: str, regressors: list[str], linear_predictor: Callable[[Any], NDArray[np.float64]]
+    ) -> None:
+        self.formula = formula
+        self.regressors = regressors
+        self.linear_predictor = linear_predictor
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The regressors, as scikit-learn names them."""
-        return np.array(self.release.names_of_regressors, dtype=object)
+        return np.array(self.regressors, dtype=object)
 
     @property
     def n_features_in_(self) -> int:
@@ -58,14 +66,14 @@ class _ReleasedEstimator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
 
     def _linear_predictor(self, X: Any) -> NDArray[np.float64]:
         """Return the linear predictor for the rows of a frame or an array."""
-        names = self.release.names_of_regressors
+        names = self.regressors
         if not (hasattr(X, "columns") or hasattr(X, "keys")):
             rows = np.asarray(X)
             if rows.ndim != 2 or rows.shape[1] != len(names):  # noqa: PLR2004
                 said = f"X has the shape {rows.shape}, not (rows, {len(names)})."
                 raise ArgumentError(said, f"Give the columns {', '.join(names)}.")
             X = dict(zip(names, rows.T, strict=True))
-        return self.release.linear_predictor(X)
+        return self.linear_predictor(X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
@@ -74,7 +82,7 @@ class _ReleasedEstimator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
         return self
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.release.formula!r})"
+        return f"{type(self).__name__}({self.formula!r})"
 
 
 class ReleasedRegressor(RegressorMixin, _ReleasedEstimator):  # type: ignore[misc]

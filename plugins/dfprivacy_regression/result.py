@@ -375,7 +375,7 @@ class OLS(Regression):
         """
         from dfprivacy_regression.estimator import ReleasedRegressor  # who wants one has scikit-learn
 
-        return ReleasedRegressor(self)
+        return ReleasedRegressor(self.formula, self.names_of_regressors, self.linear_predictor)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
         """Predict the outcome for rows with known regressors.
@@ -461,7 +461,7 @@ class Logit(Regression):
         """
         from dfprivacy_regression.estimator import ReleasedClassifier  # who wants one has scikit-learn
 
-        return ReleasedClassifier(self)
+        return ReleasedClassifier(self.formula, self.names_of_regressors, self.linear_predictor)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
         """Predict the probability of the event for rows with known regressors.

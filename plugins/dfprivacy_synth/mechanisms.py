@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from dfprivacy.statistics import gaussian_scale
 from dfprivacy_synth.cliques import CELLS_MAX, Distances, candidates, features_of
 from dfprivacy_synth.coding import Coding, Offsets, Whole, even_edges, interval_counts, quantile_edges, value_counts
 from dfprivacy_synth.model import Clique, NoisyTable, simplex
-from dfprivacy_synth.release import Synth
+from dfprivacy_synth.release import Measured, Synth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Measured", "check_synth", "plan_synth", "synth"]
+__all__ = ["check_synth", "plan_synth", "synth"]
 
 _FIRST = Fraction(1, 10), Fraction(1, 3)
 """The least and the largest part of mu squared for the counts of single columns."""
@@ -42,37 +42,6 @@ _EXACT = 2.0**53  # beyond, every float is whole
 _EXACT_VARIANCE = 1e-6  # as which counts of public columns alone are averaged with others
 _WIDTH = 2
 _CATEGORIES_MAX = 100_000
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Measurement of a synthetic table: codes, noisy tables, and the cliques that they are of.
-
-    Attributes
-    ----------
-    codings : tuple of Coding
-        Of each column.
-    single : tuple of NoisyTable
-        The counts of the codes of each column.
-    cliques : tuple of Clique
-        The order in which columns came into the model.
-    tables : tuple of NoisyTable
-        The table of each clique.
-    rows : float
-        The number of rows, noisy where it is private.
-    public_rows : bool
-        Whether it is public.
-    relation : str
-        The neighbouring relation.
-    """
-
-    codings: tuple[Coding, ...]
-    single: tuple[NoisyTable, ...]
-    cliques: tuple[Clique, ...]
-    tables: tuple[NoisyTable, ...]
-    rows: float
-    public_rows: bool
-    relation: str
 
 
 @mechanism(columns={"columns": "columns", "target": "any"}, delta=True)

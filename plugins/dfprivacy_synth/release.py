@@ -25,16 +25,45 @@ from dfprivacy_synth.model import Clique, Model, NoisyTable, consistent, margin
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dfprivacy_synth.mechanisms import Measured
-
     Array = NDArray[np.float64]
 
-__all__ = ["Synth"]
+__all__ = ["Measured", "Synth"]
 
 _DIGITS = 2  # of a noisy count that is kept
 _MARK = "dfprivacy.synthetic"
 _EXAMPLE_EPSILON = 0.1
 _REGRESSORS_MAX, _TERMS_MAX = 8, 4096
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measurement of a synthetic table: codes, noisy tables, and the cliques that they are of.
+
+    Attributes
+    ----------
+    codings : tuple of Coding
+        Of each column.
+    single : tuple of NoisyTable
+        The counts of the codes of each column.
+    cliques : tuple of Clique
+        The order in which columns came into the model.
+    tables : tuple of NoisyTable
+        The table of each clique.
+    rows : float
+        The number of rows, noisy where it is private.
+    public_rows : bool
+        Whether it is public.
+    relation : str
+        The neighbouring relation.
+    """
+
+    codings: tuple[Coding, ...]
+    single: tuple[NoisyTable, ...]
+    cliques: tuple[Clique, ...]
+    tables: tuple[NoisyTable, ...]
+    rows: float
+    public_rows: bool
+    relation: str
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -448,7 +448,7 @@ def test_coins_are_thrown_one_by_one():
 def test_noise_of_the_cube_has_its_probabilities():
     """In two dimensions they are proportional to exp(-max|x| / b); each draw is another, in any shape."""
     with seeded_noise(1) as drawn:
-        found = np.array([cube_noise(2, 1.3, drawn) for _ in range(20_000)])
+        found = np.array([cube_noise(2, 1.3, drawn.laplace, drawn.uniform_below) for _ in range(20_000)])
     at = np.abs(np.stack(np.meshgrid(np.arange(-40, 41), np.arange(-40, 41)))).max(axis=0)
     weights = np.exp(-at / 1.3)
     counts = np.zeros_like(weights)
