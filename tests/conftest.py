@@ -26,7 +26,8 @@ from sqlalchemy import make_url
 from dfprivacy._ledger.address import MEMORY
 from dfprivacy._ledger.ledger import Ledger
 from dfprivacy._ledger.tables import tables
-from dfprivacy._table.batch import Batch, batches, category, number
+from dfprivacy._table.batch import Batch, category, number
+from dfprivacy._table.conditions import batches
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt, polars
 from dfprivacy.statistics import OfPermutations

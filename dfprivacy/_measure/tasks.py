@@ -13,7 +13,8 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from dfprivacy._forks import Lock
-from dfprivacy._table.batch import batches, frame_reads
+from dfprivacy._table.batch import frame_reads
+from dfprivacy._table.conditions import batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

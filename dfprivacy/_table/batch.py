@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._table.frames import Dictionary, Raw, Read, Rows
+from dfprivacy._table.frames import Dictionary, Raw, Read
 from dfprivacy.expressions import ComputedColumn, Formula, Labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.conditions import Condition
     from dfprivacy.schema import Codes, Column
 
 BATCH_ROWS = 1 << 14
@@ -230,35 +228,6 @@ def frame_reads(reads: Iterable[Read]) -> tuple[Read, ...]:
         for read in reads
     )
     return tuple(dict.fromkeys(each for of_read in parts for each in of_read))
-
-
-def batches(
-    rows: Rows, reads: Iterable[Read], conditions: tuple[Condition, ...]
-) -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
-    """Iterate over rows in batches of at most `BATCH_ROWS`, with a mask of the selected rows.
-
-    The mask is None where every row counts.
-    """
-    _reuse_freed_memory()
-    for size, raw in rows.batches(
-        frame_reads([*reads, *(read for c in conditions for read in c.reads)]), BATCH_ROWS
-    ):
-        batch = Batch(size, raw)
-        mask = None
-        for c in conditions:
-            mask = c.selects(batch) if mask is None else mask & c.selects(batch)
-        yield batch, mask
-
-
-@cache
-def _reuse_freed_memory() -> None:
-    """Keep the memory of a batch's arrays for the next batch.
-
-    The C library of Linux hands back what is freed at the end of its heap, and each batch would wait for new pages:
-    two thirds of the time that moments take. Once a block of this size was freed it keeps twice as much, 64 MB; see
-    M_MMAP_THRESHOLD in mallopt(3), which knows no larger one. The block itself is never touched.
-    """
-    np.empty((1 << 22) - (1 << 10))
 
 
 def gather_selected_rows(

@@ -7,12 +7,13 @@ of people with several rows, of whom a limited number counts: docs/howto/joins.m
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import frame_reads, number
 from dfprivacy._table.declare import ROWS_OF_ONE
+from dfprivacy._table.rows import Join
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.expressions import ComputedColumn
 from dfprivacy.schema import Unit, as_whole
@@ -23,30 +24,7 @@ if TYPE_CHECKING:
     from dfprivacy._table.rows import Rows
     from dfprivacy.schema import Column, Schema
 
-__all__ = ["Join", "read_join"]
-
-
-@dataclass(frozen=True)
-class Join:
-    """A checked join of two tables.
-
-    Attributes
-    ----------
-    on : str
-        The column that names people in both.
-    how : {"left", "inner"}
-        Whether a left row that meets no right one is kept.
-    own, others : tuple of str
-        The columns that are read of the left frame, with `on`, and of the right one.
-    schema : Schema
-        What is public of it.
-    """
-
-    on: str
-    how: Literal["left", "inner"]
-    own: tuple[str, ...]
-    others: tuple[str, ...]
-    schema: Schema
+__all__ = ["read_join"]
 
 
 def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object, account: str) -> Join:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from dfprivacy._table.batch import batches, gather_selected_rows, reads_of
+from dfprivacy._table.batch import gather_selected_rows, reads_of
+from dfprivacy._table.conditions import batches
 from dfprivacy._table.frames import DerivedFrame, Dictionary, MadeUpFrame, Read
 from dfprivacy._table.people import NOBODY, keyed_hashes
 from dfprivacy.errors import SchemaError, quoted

@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 import math
 import weakref
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import reads_of
@@ -31,13 +31,35 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.conditions import Condition
     from dfprivacy._table.frames import Frame, Read
-    from dfprivacy._table.joins import Join
     from dfprivacy._table.person_rows import PersonColumn
     from dfprivacy.schema import Column
 
-__all__ = ["MEMORY", "Rows"]
+__all__ = ["MEMORY", "Join", "Rows"]
 
 MEMORY = 2e9
+
+
+@dataclass(frozen=True)
+class Join:
+    """A checked join of two tables.
+
+    Attributes
+    ----------
+    on : str
+        The column that names people in both.
+    how : {"left", "inner"}
+        Whether a left row that meets no right one is kept.
+    own, others : tuple of str
+        The columns that are read of the left frame, with `on`, and of the right one.
+    schema : Schema
+        What is public of it.
+    """
+
+    on: str
+    how: Literal["left", "inner"]
+    own: tuple[str, ...]
+    others: tuple[str, ...]
+    schema: Schema
 
 
 class Rows:

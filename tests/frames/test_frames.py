@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._table.batch import batches, category, number
+from dfprivacy._table.batch import category, number
+from dfprivacy._table.conditions import batches
 from dfprivacy._table.frames import Read, adapt, redact_errors
 from dfprivacy.errors import ArgumentError, ReadError, SchemaError
 from dfprivacy.features import Count, Moments, OneHot

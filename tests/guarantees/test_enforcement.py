@@ -18,7 +18,8 @@ import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy.calibrate import exact_exponent
-from dfprivacy._table.batch import BATCH_ROWS, batches, number
+from dfprivacy._table.batch import BATCH_ROWS, number
+from dfprivacy._table.conditions import batches
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import (
     Bins,

@@ -17,7 +17,8 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.query import Query, grid_for, unit_grid
-from dfprivacy._table.batch import batches, number
+from dfprivacy._table.batch import number
+from dfprivacy._table.conditions import batches
 from dfprivacy._table.frames import adapt
 from dfprivacy.features import Bins, Count, Given, Moments, OneHot, RowFeatures, Stack
 from dfprivacy.features.base import common_unit, enforce_bounds

@@ -36,7 +36,8 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.losses import Laplace, Pure
-from dfprivacy._table.batch import batches, category, number
+from dfprivacy._table.batch import category, number
+from dfprivacy._table.conditions import batches
 from dfprivacy._table.frames import Read, redact_errors
 from dfprivacy._table.people import BoundedFrame
 from dfprivacy._table.sample import DrawnFrame, SampledFrame
