@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from dfprivacy._measure.query import Decision, grid_for
+from dfprivacy._measure.price import Decision, grid_for
 from dfprivacy._measure.steps import CallState, clamp_for_noise
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises

@@ -7,17 +7,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from dfprivacy._measure.decisions import Decisions
-from dfprivacy._measure.query import (
-    L2,
+from dfprivacy._measure.price import (
     Grid,
     JointShare,
-    Query,
+    RowRequest,
     grid_for,
     price_with_record,
     sensitivity_in_steps,
     sensitivity_of,
 )
-from dfprivacy._measure.steps import RowRequest
+from dfprivacy._measure.query import L2, Query
 from dfprivacy._measure.sums import Sums
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.filters import exact

@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._ledger.accounts import Account, JointAccount
     from dfprivacy._measure.evaluate import Table
-    from dfprivacy._measure.query import Price
-    from dfprivacy._measure.steps import RowRequest
+    from dfprivacy._measure.price import Price, RowRequest
     from dfprivacy.release import MeasurementRecord
 
 __all__ = [

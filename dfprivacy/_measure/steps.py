@@ -20,6 +20,7 @@ import numpy as np
 from greenlet import getcurrent, greenlet
 
 from dfprivacy._measure.kept_measurements import NoisyResult
+from dfprivacy._measure.price import RowRequest
 from dfprivacy._measure.query import Query
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
 
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._measure.kept_measurements import ResultCache
-    from dfprivacy._measure.query import Price
+    from dfprivacy._measure.price import Price
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.features.base import Integers
     from dfprivacy.release import MeasurementRecord, Reveal
     from dfprivacy.schema import Column
     from dfprivacy.statistics import Statistic
 
-__all__ = ["CallBudget", "CallState", "GroupRunner", "RowRequest", "clamp_for_noise", "steps_to_units"]
+__all__ = ["CallBudget", "CallState", "GroupRunner", "clamp_for_noise", "steps_to_units"]
 
 T = TypeVar("T")
 _WHOLE, _NOTHING = Fraction(1), Fraction(0)
@@ -67,47 +68,6 @@ class CallBudget(Protocol):
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge losses, durably and all at once, or raise an error; `reserve` must fit into what is left."""
         ...
-
-
-@dataclass(eq=False, kw_only=True)
-class RowRequest:
-    """A request of a curator for a result from its rows.
-
-    Attributes
-    ----------
-    table : Table
-        The rows.
-    losses, reserve : sequence of PrivacyLoss
-        Its price, and the losses that must fit into the budget afterwards.
-    query : Query, optional
-        The query that reads them.
-    k : int
-        Its exact value is in steps of 2 to the minus k.
-    price : Price, optional
-        The noise that is added; the result is a `NoisyResult` then.
-    answer : callable
-        Function that computes the result without a price: of the exact value if there is one.
-    blank : object
-        The result in a plan.
-    paid : bool
-        Whether it was paid before, with others, so that it has no losses of its own.
-    text : str, optional
-        The description under which a measurement is kept.
-    told : object
-        The result.
-    """
-
-    table: Table
-    losses: Sequence[PrivacyLoss] = ()
-    reserve: Sequence[PrivacyLoss] = ()
-    query: Query | None = None
-    k: int = 0
-    price: Price | None = None
-    answer: Callable[..., Any] = lambda value: value
-    blank: Any = None
-    paid: bool = False
-    text: str | None = None
-    told: Any = None
 
 
 class GroupRunner:

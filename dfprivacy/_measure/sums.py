@@ -10,15 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfprivacy._measure.kept_measurements import NoisyResult, id_with_places
-from dfprivacy._measure.query import (
-    FINE,
-    L2,
-    NORMS,
-    Price,
-    Query,
-    price_of,
-)
-from dfprivacy._measure.steps import CallState, RowRequest, steps_to_units
+from dfprivacy._measure.price import FINE, NORMS, Price, RowRequest, price_of
+from dfprivacy._measure.query import L2, Query
+from dfprivacy._measure.steps import CallState, steps_to_units
 from dfprivacy._privacy.calibrate import SUM_MAX, check_delta, exact_exponent
 from dfprivacy._table.batch import BATCH_ROWS
 from dfprivacy.errors import ArgumentError, PluginError, PluginWarning

@@ -18,7 +18,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._measure import joint
 from dfprivacy._measure.curator import Curator
-from dfprivacy._measure.query import JointShare
+from dfprivacy._measure.price import JointShare
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.conversions import mu_budget
 from dfprivacy._privacy.filters import Accountant

@@ -16,8 +16,9 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.query import NORMS, Query, grid_for, unit_grid
-from dfprivacy._measure.steps import GroupRunner, RowRequest
+from dfprivacy._measure.price import NORMS, RowRequest, grid_for, unit_grid
+from dfprivacy._measure.query import Query
+from dfprivacy._measure.steps import GroupRunner
 from dfprivacy.features import Beyond, Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
 
 LONGER = int(os.environ.get("DFPRIVACY_TEST_SEARCH", "1"))

@@ -16,7 +16,8 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.query import Query, grid_for, unit_grid
+from dfprivacy._measure.price import grid_for, unit_grid
+from dfprivacy._measure.query import Query
 from dfprivacy._table.batch import number
 from dfprivacy._table.conditions import batches
 from dfprivacy._table.frames import adapt

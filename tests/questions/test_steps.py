@@ -17,7 +17,8 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.steps import GroupRunner, RowRequest
+from dfprivacy._measure.price import RowRequest
+from dfprivacy._measure.steps import GroupRunner
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import batch as rows
 from dfprivacy._table.conditions import Between, IsIn, Satisfies
