@@ -16,7 +16,8 @@ from dfprivacy.demo import load_survey, protect_survey
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
 from dfprivacy.server.config import Held, read_config
-from dfprivacy.server.run import HERE, serve
+from dfprivacy.server.oidc import HERE
+from dfprivacy.server.run import serve
 from dfprivacy.server.tokens import Role, add_identity, make_token, revoke_tokens, token_holders
 
 if TYPE_CHECKING:

@@ -13,14 +13,16 @@ from urllib.parse import urlsplit
 
 from dfprivacy._ledger.names import checked_analyst
 from dfprivacy.errors import ArgumentError, LedgerError, MissingDependency, quoted
-from dfprivacy.server.run import HERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jwt import PyJWK
 
-__all__ = ["Issuer"]
+__all__ = ["HERE", "Issuer"]
+
+HERE = {"localhost", "127.0.0.1", "::1"}
+"""Hosts whose traffic stays on this machine."""
 
 _ALGORITHMS = {"RS256", "ES256"}  # by which only the holder of a private key can sign
 _RSA_BITS = 2048

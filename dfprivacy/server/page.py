@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy.release import Release
-    from dfprivacy.server.app import Desk
     from dfprivacy.server.config import Held
+    from dfprivacy.server.desk import Desk
 
     Handler = Callable[["Asked"], Response]
 

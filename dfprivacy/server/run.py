@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.server.config import Held
 
-__all__ = ["HERE", "serve"]
-
-HERE = {"localhost", "127.0.0.1", "::1"}
-"""Hosts whose traffic stays on this machine."""
+__all__ = ["serve"]
 
 
 def serve(

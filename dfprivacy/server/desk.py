@@ -1,0 +1,140 @@
+"""Shared state of a server's requests: who asks, what of, and how much at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio import to_thread
+
+from dfprivacy._plugins.loader import registry
+from dfprivacy.errors import ArgumentError
+from dfprivacy.server.questions import UNREADABLE, OwnAccount, view_for, views_of
+from dfprivacy.server.tokens import Holder, holder_named, holder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy.server.config import Held
+    from dfprivacy.view import PrivateFrame
+
+__all__ = ["Desk", "HTTPError"]
+
+
+class HTTPError(Exception):
+    """A request that is refused before anybody reads what it asks."""
+
+    def __init__(self, status: int, what: str, hint: str) -> None:
+        super().__init__(what)
+        self.status, self.error = status, ArgumentError(what, hint)
+
+
+@dataclass
+class Desk:
+    """Shared state of all requests: the tables, and who is being served.
+
+    Attributes
+    ----------
+    held : Held
+        The tables, the ledger and the limits.
+    deciding : Lock
+        Held by whoever approves or refuses a question.
+    """
+
+    held: Held
+    deciding: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _workers: anyio.CapacityLimiter = field(init=False)
+    _of_analyst: dict[str, anyio.CapacityLimiter] = field(init=False, default_factory=dict)
+    _times: dict[str, list[float]] = field(init=False, default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        self._workers = anyio.CapacityLimiter(self.held.limits.workers)
+        _ = registry().mechanisms  # all plugins are loaded before anybody asks
+
+    # ---- who
+
+    async def holder(self, request: Request) -> Holder:
+        """Return the analyst who asks, by the token; refuse everybody else, and who asks too often."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        holder = None
+        if scheme.lower() == "bearer" and token:
+            holder = await to_thread.run_sync(self._known, token.strip())
+        if holder is None:
+            raise HTTPError(401, "The token is unknown, past its day, or revoked.", "Ask the custodian for one.")
+        if holder.role != "analyst":
+            raise HTTPError(
+                403,
+                "A custodian's token is for the page, and asks nothing.",
+                "Add an analyst: dfprivacy analysts add.",
+            )
+        self._count(holder.name)
+        return holder
+
+    def _known(self, token: str) -> Holder | None:
+        """Return whose a token is, of ours or of the identity provider's, which has two dots."""
+        issuer, ledger = self.held.issuer, self.held.ledger
+        if issuer is None or token.count(".") != 2:  # noqa: PLR2004 - between the parts of a JWT
+            return holder_of(ledger, token)
+        name = issuer.analyst(token)
+        return None if name is None else holder_named(ledger, name)
+
+    def _count(self, name: str) -> None:
+        now, times = time.monotonic(), self._times[name]
+        while times and times[0] < now - 60:
+            times.pop(0)
+        if len(times) >= self.held.limits.per_minute:
+            raise HTTPError(429, f"{len(times)} requests came in a minute.", "Wait a minute, and ask again.")
+        times.append(now)
+
+    # ---- what
+
+    async def body(self, request: Request) -> Any:
+        """Read a request's body, up to the limit, as plain JSON values."""
+        content = bytearray()
+        async for part in request.stream():
+            content += part
+            if len(content) > self.held.limits.body:
+                raise HTTPError(413, f"A request has {self.held.limits.body} bytes at most.", "Ask for less.")
+        try:
+            return json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated)
+        except UNREADABLE:
+            raise HTTPError(400, "The request is no JSON that can be read.", "Use this version's client.") from None
+
+    def view(self, name: str, holder: Holder) -> PrivateFrame:
+        """Return the view of a table, for whom it charges."""
+        theirs = views_of(self.held, holder)
+        if name not in theirs:
+            raise HTTPError(404, "There is no such table.", f"There are {[*theirs]!r}.")
+        return view_for(theirs, name, holder.name)
+
+    def account(self, name: str, holder: Holder) -> Account:
+        """Return a table's account: of one to whom not all tables are open, with what was asked by them alone."""
+        account = self.view(name, holder)._target.account  # noqa: SLF001 - a view of ours
+        return account if holder.tables is None else OwnAccount(**vars(account), theirs=holder.tables)
+
+    # ---- work
+
+    async def work(self, holder: Holder, task: Callable[[], Any]) -> Any:
+        """Do work for an analyst in a thread, so much at once; others wait for their turn, and not for his."""
+        own = self._of_analyst.setdefault(holder.name, anyio.CapacityLimiter(self.held.limits.at_once))
+        async with own:
+            return await to_thread.run_sync(task, limiter=self._workers)
+
+
+def _refuse_constant(_: str) -> None:
+    raise ValueError
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    once = dict(pairs)
+    if len(once) < len(pairs):
+        raise ValueError
+    return once
