@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from dfprivacy._call.requests import key_fingerprint, read_key, write_new_file
 from dfprivacy._ledger.backup import backup_ledger, forget_ledger, restore_ledger
-from dfprivacy._ledger.budget import PAGE, Budget, CallSelection, calls_as_csv, ledger_as_dict, questions_grid
+from dfprivacy._ledger.budget import PAGE, Budget, calls_as_csv, ledger_as_dict, questions_grid
+from dfprivacy._ledger.calls import CallSelection
 from dfprivacy._ledger.ledger import Ledger, ledger_file, open_ledger
 from dfprivacy._plugins.loader import registry
 from dfprivacy._plugins.stubs import write_stub
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from dfprivacy._ledger.accounts import Account
-    from dfprivacy._ledger.budget import CallRecord
+    from dfprivacy._ledger.calls import CallRecord
 
 __all__ = ["main"]
 

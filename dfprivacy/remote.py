@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dfprivacy._call.question import Question
-    from dfprivacy._ledger.accounts import Answer
-    from dfprivacy._ledger.budget import CallRecord, CallSelection
+    from dfprivacy._ledger.calls import Answer, CallRecord, CallSelection
     from dfprivacy._ledger.tables import DataTable, KeptMeasurement
     from dfprivacy._privacy.filters import Spent
     from dfprivacy.release import Release

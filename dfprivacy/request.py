@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._call.explanation import Explanation
     from dfprivacy._call.question import Question
+    from dfprivacy._ledger.store import Store
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Schema
     from dfprivacy.schema.files import SchemaFile
@@ -436,7 +437,7 @@ class Received:
             ) from None
         return cls(analyst, name, wanted, content_digest(plain), file.digest, key_fingerprint(key))
 
-    def signer(self, ledger: Ledger) -> str:
+    def signer(self, ledger: Store) -> str:
         """Return the analyst who owns the key of the signature, according to a ledger.
 
         Raises

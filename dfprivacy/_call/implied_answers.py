@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._json import plain_json
-from dfprivacy._ledger.budget import CallSelection
+from dfprivacy._ledger.calls import CallSelection
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
 

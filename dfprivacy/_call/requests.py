@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._json import read_release
-from dfprivacy._ledger.budget import question_as_typed
+from dfprivacy._ledger.calls import question_as_typed
 from dfprivacy._table.conditions import Presence
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError

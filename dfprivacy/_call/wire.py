@@ -10,14 +10,15 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import errors
-from dfprivacy._ledger.accounts import Account, Answer, Entry
-from dfprivacy._ledger.budget import CallRecord, CallSelection
+from dfprivacy._ledger.calls import Answer, CallRecord, CallSelection, Entry
 from dfprivacy._ledger.tables import DataTable, KeptMeasurement, read_fraction
 from dfprivacy._privacy.losses import loss_from_dict
 from dfprivacy.errors import DPError, LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from dfprivacy._ledger.accounts import Account
 
 __all__ = ["PROTOCOL", "answer_about_account", "read_account_answer", "read_error", "write_error"]
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import functools
 import json
 import operator
-import secrets
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from dfprivacy._ledger.budget import calls_of
+from dfprivacy._ledger.calls import Answer, Entry, call_record
 from dfprivacy._ledger.known_states import newest_state
 from dfprivacy._ledger.names import current_analyst, name_key
+from dfprivacy._ledger.store import ChargeStandsError, retry_rolled_back
 from dfprivacy._ledger.tables import (
     DataTable,
     KeptMeasurement,
@@ -37,93 +36,26 @@ from dfprivacy._privacy.losses import Gaussian, PrivacyLoss, Pure, loss_from_dic
 from dfprivacy.errors import AccountMismatch, ArgumentError, BudgetExceeded, LedgerError
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
     from numpy.typing import NDArray
     from sqlalchemy import Connection, Row, Select, Table
 
-    from dfprivacy._ledger.budget import CallRecord, CallSelection
-    from dfprivacy._ledger.ledger import Ledger
+    from dfprivacy._ledger.calls import CallRecord, CallSelection
+    from dfprivacy._ledger.store import Store
 
 __all__ = [
     "Account",
-    "Answer",
-    "ChargeStandsError",
-    "Entry",
     "JointAccount",
     "Share",
     "filter_columns",
-    "retry_rolled_back",
 ]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 _by_name = operator.attrgetter("name")  # in one order every transaction locks accounts: none waits in a circle
-TRIES = 10  # of a transaction that the server undoes for the sake of others
-ROLLED_BACK = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
-
-
-class ChargeStandsError(LedgerError):
-    """The ledger failed during or after the commit of a charge."""
-
-    outcome = "Nothing was released; what was charged stays charged."
-
-
-def retry_rolled_back(write: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function that writes to the ledger: it is repeated if the server rolled it back."""
-
-    @functools.wraps(write)
-    def write_with_retries(*args: P.args, **kwargs: P.kwargs) -> T:
-        for already in range(TRIES - 1):
-            try:
-                return write(*args, **kwargs)
-            except LedgerError as error:
-                if getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) not in ROLLED_BACK:
-                    raise
-            time.sleep(secrets.SystemRandom().uniform(0, 0.01 * 2**already))  # not all at the same moment again
-        return write(*args, **kwargs)
-
-    return write_with_retries
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One charge: its number, call, mechanism, time (in UTC) and privacy loss."""
-
-    id: int
-    call: str
-    at: datetime
-    mechanism: str
-    loss: PrivacyLoss
-    epsilon: Fraction
-    delta: Fraction
-
-    @classmethod
-    def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
-        loss = loss_from_dict(json.loads(row.loss))
-        if (loss.epsilon, loss.delta) != (read_fraction(row.epsilon), read_fraction(row.delta)):
-            raise ValueError
-        return cls(*_columns_of_answer(row), loss, loss.epsilon, loss.delta)
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One released answer; `question` is the question as canonical JSON."""
-
-    id: int
-    call: str
-    at: datetime
-    mechanism: str
-    question: str | None
-    release: dict[str, Any]
-
-    @classmethod
-    def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
-        return cls(*_columns_of_answer(row), row.question, dict(json.loads(row.release)))
 
 
 @dataclass(frozen=True)
@@ -180,7 +112,7 @@ class Account:
         When the account was opened, in UTC.
     accountant : Accountant
         The filters that decide what the account can pay, as they were fixed at opening.
-    ledger : Ledger
+    ledger : Store
         Where the account is kept.
     key : str
         What chooses a person's rows; nobody is shown it. Empty in an older account of tables with one row a person.
@@ -197,13 +129,13 @@ class Account:
     neighbors: str
     opened: datetime
     accountant: Accountant = field(repr=False)
-    ledger: Ledger = field(repr=False)
+    ledger: Store = field(repr=False)
     key: str = field(default="", repr=False)
     analyst: str = field(default="", repr=False)
     request: str = field(default="", repr=False)
 
     @classmethod
-    def read(cls, row: Row[Any], ledger: Ledger) -> Self:
+    def read(cls, row: Row[Any], ledger: Store) -> Self:
         """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         accountant = read_accountant(row.accountant)
         terms = accountant.epsilon, accountant.delta, accountant.accounting
@@ -495,7 +427,7 @@ class Account:
     def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
         """Return answers of the wanted calls, newest first, after skipping some."""
         table = tables().answers
-        query = _newest_first(wanted.select_calls(self, table), table, most).offset(skipped)
+        query = _newest_first(self._select_calls(wanted, table), table, most).offset(skipped)
         return self.ledger.read(query, Answer.read)
 
     def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
@@ -503,14 +435,51 @@ class Account:
         from sqlalchemy import func
 
         table = tables().charges if kind == "charges" else tables().answers
-        query = wanted.select_calls(self, table).with_only_columns(func.count(table.c.id)).order_by(None)
+        query = self._select_calls(wanted, table).with_only_columns(func.count(table.c.id)).order_by(None)
         return self.ledger.read(query, lambda row: int(row[0]))[0]
 
     def calls(
         self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
     ) -> list[CallRecord]:
         """Return selected calls, oldest first: all, the last ones, or only answered calls."""
-        return calls_of(self, wanted, last, answered=answered, skipped=skipped)
+        every = tables()
+        # An older ledger has no calls but in its charges.
+        table = every.answers if answered else every.askers if self.ledger.keeps_analysts else every.charges
+        query = self._select_calls(wanted, table)
+        found = query.with_only_columns(table.c.id, table.c.call, table.c.at, table.c.mechanism).order_by(None)
+        rows = self.ledger.read(found.order_by(table.c.id.desc()).limit(last).offset(skipped), tuple)[::-1]
+        if not rows:
+            return []
+        between = table.c.id >= rows[0][0], table.c.id <= rows[-1][0]
+        these = query.with_only_columns(table.c.call).where(*between).order_by(None)
+        answers, askers = {each.call: each for each in self.answers(these)}, self.askers(calls=these)
+        charges: dict[str, list[Entry]] = {}
+        for entry in self.entries(these):
+            charges.setdefault(entry.call, []).append(entry)
+        first = {call: (at, method) for _, call, at, method in reversed(rows)}  # of several charges the oldest
+        with self.ledger.reporting_damage():
+            return [
+                call_record(call, at, method, askers.get(call, ""), charges.get(call, ()), answers.get(call))
+                for call, (at, method) in reversed(first.items())
+            ]
+
+    def _select_calls(self, wanted: CallSelection, table: Table) -> Select[Any]:
+        """Select the wanted calls, oldest first."""
+        query, (first, last) = self.select_rows(table), wanted.moments
+        if wanted.method is not None:
+            methods = [wanted.method] if isinstance(wanted.method, str) else wanted.method
+            query = query.where(table.c.mechanism.in_(methods))
+        query = query if wanted.call is None else query.where(table.c.call == wanted.call)
+        query = query if first is None else query.where(table.c.at >= first)
+        query = query if last is None else query.where(table.c.at <= last)
+        if wanted.analyst is None:
+            return query
+        asked = tables().askers
+        names = self.select_rows(asked).with_only_columns(asked.c.analyst).order_by(None).distinct()
+        every = self.ledger.read(names, lambda row: read_text(row.analyst))
+        same = [name for name in every if name_key(name) == name_key(wanted.analyst)]
+        calls = self.select_rows(asked).with_only_columns(asked.c.call).where(asked.c.analyst.in_(same))
+        return query.where(table.c.call.in_(calls))
 
     def total_charged(self) -> Fraction:
         """Return the sum of the epsilons that were charged."""
@@ -650,10 +619,6 @@ class JointAccount:
     def keep(self, **what: Any) -> None:
         """Store an answer and its measurements under both accounts; see `Account.keep`."""
         self.first.keep(**what, also=[self.second])
-
-
-def _columns_of_answer(row: Row[Any]) -> tuple[int, str, datetime, str]:
-    return row.id, read_text(row.call), read_time(row.at), read_text(row.mechanism)
 
 
 def filter_columns(accountant: Accountant, spent: Spent) -> dict[str, str]:

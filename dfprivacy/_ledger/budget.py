@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
-from dfprivacy import _words
-from dfprivacy._ledger.names import name_key
-from dfprivacy._ledger.tables import read_text, read_time, tables, write_time
-from dfprivacy.errors import ArgumentError, quoted, trimmed
+from dfprivacy._ledger.calls import CallRecord, CallSelection
+from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
 from dfprivacy.tidy import csv_of, frame_of
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select, Table
+    import datetime as dt
 
-    from dfprivacy._ledger.accounts import Account, Answer, Entry
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.calls import Answer
     from dfprivacy._ledger.ledger import Ledger
+    from dfprivacy._ledger.store import Store
 
 __all__ = [
     "PAGE",
     "Budget",
-    "CallRecord",
-    "CallSelection",
     "Releases",
     "calls_as_csv",
-    "calls_of",
     "ledger_as_dict",
-    "question_as_typed",
     "questions_grid",
 ]
 
@@ -244,7 +237,7 @@ class Releases(Sequence[Release]):
         return heading, questions_grid(last, self._account.ledger)
 
 
-def questions_grid(calls: Sequence[CallRecord], ledger: Ledger) -> Grid:
+def questions_grid(calls: Sequence[CallRecord], ledger: Store) -> Grid:
     """Return a table of questions, as they would be typed."""
     with ledger.reporting_damage():
         rows = [
@@ -268,150 +261,6 @@ def _release_of_answer(answer: Answer) -> Release:
         numbers = {name: value for name, value in answer.release.items() if name not in {"type", "privacy"}}
         plain = Value(value=None).to_dict()
         return Release.from_dict({**plain, "value": numbers, "privacy": answer.release.get("privacy")})
-
-
-@dataclass(frozen=True)
-class CallRecord:
-    """One call: its question, its asker and its outcome.
-
-    Attributes
-    ----------
-    call : str
-        Its number in the ledger.
-    at : datetime
-        When it was first charged, or answered, in UTC.
-    analyst : str
-        Who asked; empty if nobody wrote it down, as in ledgers of older versions.
-    method : str
-        The method.
-    question : mapping or None
-        The question in full, as the ledger keeps it: arguments, conditions, columns as declared, price. None if it
-        could not be written down, or the call failed.
-    text, brief : str
-        The question as one would type it, with all arguments that are not None, and of which rows; and in one line,
-        as it was typed if the answer says so, what is long cut short.
-    charges : sequence of Entry
-        What was charged.
-    reused : int
-        How many of its measurements were in the ledger already.
-    answered : bool
-        Whether it was answered: what fails after it has measured stays charged.
-    """
-
-    call: str
-    at: dt.datetime
-    analyst: str
-    method: str
-    question: Mapping[str, Any] | None
-    text: str
-    brief: str
-    charges: Sequence[Entry]
-    reused: int
-    answered: bool
-
-    @property
-    def epsilon(self) -> Fraction:
-        """Total epsilon that was charged."""
-        return sum((each.epsilon for each in self.charges), Fraction(0))
-
-    @property
-    def delta(self) -> Fraction:
-        """Total delta that was charged."""
-        return sum((each.delta for each in self.charges), Fraction(0))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the call as plain JSON values, with prices as exact strings."""
-        return {
-            "at": self.at.isoformat(timespec="seconds"),
-            "analyst": self.analyst,
-            "method": self.method,
-            "asked": self.text,
-            "epsilon": str(self.epsilon),
-            "delta": str(self.delta),
-            "reused": self.reused,
-            "answered": self.answered,
-            "call": self.call,
-            "question": self.question,
-        }
-
-
-@dataclass(frozen=True)
-class CallSelection:
-    """Selection of calls by method, analyst and time, or of one; ``until`` a day includes that day.
-
-    Raises
-    ------
-    ArgumentError
-        If a date is none.
-    """
-
-    method: str | tuple[str, ...] | None = None
-    analyst: str | None = None
-    since: str | dt.date | None = None
-    until: str | dt.date | None = None
-    call: str | None = None
-    _moments: list[str | None] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        days = (("since", self.since), ("until", self.until))
-        object.__setattr__(self, "_moments", [None if day is None else _read_time(name, day) for name, day in days])
-
-    def select_calls(self, account: Account, table: Table) -> Select[Any]:
-        """Return the query of these calls of an account, oldest first."""
-        query, (first, last) = account.select_rows(table), self._moments
-        if self.method is not None:
-            methods = [self.method] if isinstance(self.method, str) else self.method
-            query = query.where(table.c.mechanism.in_(methods))
-        query = query if self.call is None else query.where(table.c.call == self.call)
-        query = query if first is None else query.where(table.c.at >= first)
-        query = query if last is None else query.where(table.c.at <= last)
-        if self.analyst is None:
-            return query
-        asked = tables().askers
-        names = account.select_rows(asked).with_only_columns(asked.c.analyst).order_by(None).distinct()
-        every = account.ledger.read(names, lambda row: read_text(row.analyst))
-        same = [name for name in every if name_key(name) == name_key(self.analyst)]
-        calls = account.select_rows(asked).with_only_columns(asked.c.call).where(asked.c.analyst.in_(same))
-        return query.where(table.c.call.in_(calls))
-
-
-def calls_of(
-    account: Account, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
-) -> list[CallRecord]:
-    """Read selected calls of an account, oldest first: all, the last ones, or only answered calls."""
-    every = tables()
-    # An older ledger has no calls but in its charges.
-    table = every.answers if answered else every.askers if account.ledger.keeps_analysts else every.charges
-    query = wanted.select_calls(account, table)
-    found = query.with_only_columns(table.c.id, table.c.call, table.c.at, table.c.mechanism).order_by(None)
-    rows = account.ledger.read(found.order_by(table.c.id.desc()).limit(last).offset(skipped), tuple)[::-1]
-    if not rows:
-        return []
-    between = table.c.id >= rows[0][0], table.c.id <= rows[-1][0]
-    these = query.with_only_columns(table.c.call).where(*between).order_by(None)
-    answers, askers = {each.call: each for each in account.answers(these)}, account.askers(calls=these)
-    charges: dict[str, list[Entry]] = {}
-    for entry in account.entries(these):
-        charges.setdefault(entry.call, []).append(entry)
-    first = {call: (at, method) for _, call, at, method in reversed(rows)}  # of several charges the oldest
-    with account.ledger.reporting_damage():
-        return [
-            _call_record(call, at, method, askers.get(call, ""), charges.get(call, ()), answers.get(call))
-            for call, (at, method) in reversed(first.items())
-        ]
-
-
-def _call_record(
-    call: str, at: str, method: str, analyst: str, charges: Sequence[Entry], answer: Answer | None
-) -> CallRecord:
-    question = None if answer is None or answer.question is None else dict(json.loads(answer.question))
-    text = f"{method}(...)" if question is None else question_as_typed(question)
-    privacy = {} if answer is None else answer.release.get("privacy") or {}
-    where = " and ".join(map(str, privacy.get("where", ())))
-    typed = str(privacy.get("question", "")) + (f" where {where}" if where else "")
-    reused = sum(bool(noise.get("reused")) for noise in privacy.get("noise", ()))
-    about = read_time(at), analyst, read_text(method), question, text, typed or text
-    return CallRecord(call, *about, charges, reused, answered=answer is not None)
 
 
 def ledger_as_dict(
@@ -449,30 +298,3 @@ def calls_as_csv(calls: Mapping[Account, Sequence[CallRecord]]) -> str:
     names = ("account", "at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
     every = ({"account": account.name, **each.to_dict()} for account, asked in calls.items() for each in asked)
     return csv_of([{name: each[name] for name in names} for each in every], names)
-
-
-def question_as_typed(question: Mapping[str, Any]) -> str:
-    """Write a question of the ledger as it would be typed."""
-    given = {name: value for name, value in question["arguments"].items() if value is not None}
-    sentence = _words.call_as_text(
-        question["mechanism"], ((name, _words.value_as_text(value)) for name, value in given.items())
-    )
-    where = [_words.condition_as_text(each) for each in question.get("where", ())]
-    by = question.get("group_by") or []
-    sentence += f" where {' and '.join(where)}" if where else ""
-    return sentence + (f" by {by if isinstance(by, str) else ', '.join(by)}" if by else "")
-
-
-def _read_time(name: str, given: object) -> str:
-    """Read a time, or a day as its beginning (its end for ``until``); in UTC if no zone is given."""
-    try:
-        moment = dt.datetime.fromisoformat(given) if isinstance(given, str) else given
-    except ValueError:
-        moment = None
-    day = isinstance(given, str) and len(given) <= len("2000-01-01")
-    if isinstance(moment, dt.datetime) and not day:
-        return write_time(moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC))
-    if isinstance(moment, dt.date):
-        time = dt.time.max if name == "until" else dt.time.min
-        return write_time(dt.datetime.combine(moment, time, tzinfo=dt.UTC))
-    raise ArgumentError(f"{name}{quoted(given)} is not a date.", "For example 2026-01-31.")

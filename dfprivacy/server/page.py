@@ -23,7 +23,8 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from dfprivacy._ledger.budget import PAGE, Budget, CallSelection, Releases, calls_as_csv, ledger_as_dict
+from dfprivacy._ledger.budget import PAGE, Budget, Releases, calls_as_csv, ledger_as_dict
+from dfprivacy._ledger.calls import CallSelection
 from dfprivacy._visible import visible
 from dfprivacy.errors import DPError
 from dfprivacy.server.questions import approve_question, refuse_question, waiting_questions

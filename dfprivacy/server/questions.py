@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from dfprivacy._call.requests import PlainQuestion
 from dfprivacy._ledger.accounts import Account
-from dfprivacy._ledger.budget import CallSelection
+from dfprivacy._ledger.calls import CallSelection
 from dfprivacy._ledger.names import name_key
 from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetExceeded, DPError
 from dfprivacy.release import Release
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dfprivacy._call.question import Question
-    from dfprivacy._ledger.accounts import Answer
-    from dfprivacy._ledger.budget import CallRecord
+    from dfprivacy._ledger.calls import Answer, CallRecord
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy._ledger.tables import DataTable, KeptMeasurement
     from dfprivacy.server.config import Held

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfprivacy._call.question import Question
-    from dfprivacy._ledger.accounts import Account, Answer
+    from dfprivacy._ledger.accounts import Account
+    from dfprivacy._ledger.calls import Answer
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release

@@ -366,7 +366,7 @@ def test_what_a_server_undoes_is_tried_again(where):
 
 def test_tries_end(where, monkeypatch):
     """What the server undoes each time is refused, with nothing charged."""
-    monkeypatch.setattr("dfprivacy._ledger.accounts.TRIES", 3)
+    monkeypatch.setattr("dfprivacy._ledger.store.TRIES", 3)
     account, _ = a_pair(where)
     undo(where, "charges", 10**6)
 

@@ -1,0 +1,468 @@
+"""Storage of a ledger: its tables in a file or database, transactions, and what is remembered of them elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import shutil
+import sqlite3
+import time
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, cast
+
+from dfprivacy import _forks as forks
+from dfprivacy._ledger.address import (
+    ELSEWHERE,
+    LOCK_SECONDS,
+    MEMORY,
+    engine_of,
+    file_of_address,
+    sync_to_disk,
+    temporary_copy,
+)
+from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, memory_of, newest_state
+from dfprivacy._ledger.names import (
+    checked_analyst,
+)
+from dfprivacy._ledger.tables import (
+    SCHEMA_VERSION,
+    current_time,
+    read_text,
+    read_time,
+    sha256_of_text,
+    table_definitions,
+    tables,
+)
+from dfprivacy.errors import ArgumentError, LedgerError
+
+if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits for the first ledger
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from sqlalchemy import URL, Connection, Engine, Row, Select, Table
+
+__all__ = ["ChargeStandsError", "LedgerRecord", "Store", "oldest_accounts_first", "retry_rolled_back"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+DAMAGE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
+"""What readers of rows raise for what dfprivacy never writes."""
+
+_ROOM = 1 << 24
+"""Free bytes of the disk, at least, before a charge: the answer that it pays has to be kept."""
+_FREE_SPACE = "Free space on the ledger's disk, and ask again."
+TRIES = 10  # of a transaction that the server undoes for the sake of others
+ROLLED_BACK = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
+
+
+class ChargeStandsError(LedgerError):
+    """The ledger failed during or after the commit of a charge."""
+
+    outcome = "Nothing was released; what was charged stays charged."
+
+
+def retry_rolled_back(write: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function that writes to the ledger: it is repeated if the server rolled it back."""
+
+    @functools.wraps(write)
+    def write_with_retries(*args: P.args, **kwargs: P.kwargs) -> T:
+        for already in range(TRIES - 1):
+            try:
+                return write(*args, **kwargs)
+            except LedgerError as error:
+                if getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) not in ROLLED_BACK:
+                    raise
+            time.sleep(secrets.SystemRandom().uniform(0, 0.01 * 2**already))  # not all at the same moment again
+        return write(*args, **kwargs)
+
+    return write_with_retries
+
+
+@dataclass(frozen=True)
+class LedgerRecord:
+    """A recorded event of a ledger: made, found, forgotten, restored, or an analyst's key."""
+
+    at: datetime
+    event: str
+    subject: str
+    value: str
+
+    @classmethod
+    def read(cls, row: Row[Any]) -> Self:
+        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        return cls(read_time(row.at), *map(read_text, row[2:]))
+
+
+class Store:
+    """Tables of a ledger in one place.
+
+    Attributes
+    ----------
+    where : str
+        The file, the address without its password, or ``"memory:"``.
+    file : Path or None
+        Its file, without symbolic links; None where there is none.
+    memory : Memory or None
+        How far it had come when it was last seen here; None for the ledger in memory, and for a passing copy.
+    schema : int
+        The version of its tables: an older one if they could not be brought up to date.
+    """
+
+    schema = SCHEMA_VERSION
+
+    def __init__(self, url: URL, where: str, *, passing: bool = False) -> None:
+        self.where = where
+        self._id = ""
+        self._process = os.getpid()
+        self._engine: Engine | None = engine_of(url, where)
+        file = file_of_address(url)
+        self.file = None if file is None else Path(os.path.realpath(file))
+        self.memory = None if passing or where == MEMORY else memory_of(self.file or where)
+        self._make_file(reading="immutable" in url.query or url.query.get("mode") == "ro")
+        fresh = self._make_missing_tables(backup=not passing)
+        self._refuse_outdated(fresh=fresh)
+
+    def __repr__(self) -> str:
+        return f"Ledger({self.where!r})"
+
+    @property
+    def keeps_measurements(self) -> bool:
+        """Whether the ledger keeps measurements."""
+        return self.schema > 1
+
+    @property
+    def keeps_analysts(self) -> bool:
+        """Whether the ledger keeps the names of askers, and shares of analysts."""
+        return self.schema > 2  # noqa: PLR2004 - see `SCHEMA_VERSION`
+
+    def records(self) -> list[LedgerRecord]:
+        """Return the recorded events of the ledger, oldest first."""
+        table = tables().records
+        return self.read(table.select().order_by(table.c.id), LedgerRecord.read)
+
+    def records_about(self, subject: str) -> list[LedgerRecord]:
+        """Return the recorded events about a subject, oldest first."""
+        table = tables().records
+        return self.read(table.select().where(table.c.subject == subject).order_by(table.c.id), LedgerRecord.read)
+
+    def record(self, event: str, subject: str, value: str) -> None:
+        """Write a record, unless it exists."""
+        table, row = tables().records, {"event": event, "subject": subject, "value": value}
+        same = table.select().where(*(table.c[name] == each for name, each in row.items()))
+        if self.read(same, LedgerRecord.read):  # most often it is there, and needs no writers' lock
+            return
+        with self.transaction(write=True) as connection:
+            if connection.execute(same).first() is None:
+                connection.execute(table.insert(), {"at": current_time(), **row})
+
+    def analyst_of(self, fingerprint: str) -> str | None:
+        """Return the analyst to whom a key belongs, by the key's fingerprint; None for an unknown key."""
+        keys = [each for each in self.records() if (each.event, each.subject) == ("key", fingerprint)]
+        return keys[0].value if keys else None
+
+    def add_key(self, fingerprint: str, analyst: str) -> None:
+        """Record an analyst's key; raise an `ArgumentError` if it belongs to another analyst."""
+        name = checked_analyst(analyst)
+        if self.analyst_of(fingerprint) is None:
+            self.record("key", fingerprint, name)
+        if (known := self.analyst_of(fingerprint)) != name:
+            raise ArgumentError(f"The key belongs to {known!r}.", "Make a key for each analyst.")
+
+    def remember_state(self, **how_far: Any) -> None:
+        """Remember the ledger's newest state, in this process and in a file beside it; see `LedgerState`."""
+        if self.memory is not None:
+            self.memory.remember_states(LedgerState(self._id, **how_far))
+
+    def refuse_full_disk(self) -> None:
+        """Raise a `LedgerError` if the disk of the file has too little room for a charge and its answer."""
+        if self._disk_is_full():
+            raise LedgerError(
+                f"The disk of the ledger {self.where} has less than {_ROOM >> 20} MiB left, and an answer that is "
+                "paid could be lost.",
+                _FREE_SPACE,
+            )
+
+    def _disk_is_full(self) -> bool:
+        if self.file is None:
+            return False
+        with suppress(OSError):  # without its folder there is another error
+            disk = shutil.disk_usage(self.file.parent)
+            return disk.total > 0 and disk.free < _ROOM  # a total of 0: some network's disks do not say
+        return False
+
+    def close(self) -> None:
+        """Close the ledger: every later use of it, or of its accounts, raises a `LedgerError`."""
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.dispose()
+
+    @contextmanager
+    def transaction(self, *, write: bool = False, failure: type[LedgerError] = LedgerError) -> Iterator[Connection]:
+        """Open one transaction; with `write`, it takes the writers' lock now and is committed at the end.
+
+        No transaction writes a ledger that is another one than was seen before, or lacks what it had then.
+        """
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            engine, process = self._usable_engine(), os.getpid()
+            # Before the transaction begins, for a server may show it what was committed until then.
+            known = self._required_state() if write else []
+            dialect = engine.dialect.name
+            with forks.process_lock() if dialect == "sqlite" else nullcontext(), engine.connect() as connection:
+                if dialect == "sqlite" and write:
+                    connection.exec_driver_sql("BEGIN IMMEDIATE")
+                elif (
+                    dialect == "postgresql"
+                ):  # which may be set not to wait for its disk, and for locks without end
+                    connection.exec_driver_sql(
+                        "SELECT set_config('synchronous_commit', 'on', true), "
+                        f"set_config('lock_timeout', '{LOCK_SECONDS}s', true)"
+                    )
+                self._refuse_lost_charges(connection, known)
+                yield connection
+                if os.getpid() != process:  # forked meanwhile: the transaction is the other process's
+                    raise forks.ForkedConnectionError  # noqa: TRY301 - said below
+                if write:
+                    failure = ChargeStandsError  # a commit that fails may have reached the disk all the same
+                    connection.commit()
+        except forks.ForkedConnectionError as error:
+            raise failure(
+                f"The ledger {self.where} cannot be used here: this process was forked from another in the middle "
+                "of a transaction.",
+                "Start workers by 'spawn' or 'forkserver', or keep the ledger on a server.",
+            ) from error
+        except (SQLAlchemyError, OSError) as error:
+            done, reason = (
+                "written" if write else "read",
+                str(getattr(error, "orig", None) or error).partition("\n")[0],
+            )
+            hint = _FREE_SPACE if self._disk_is_full() else ELSEWHERE
+            raise failure(f"The ledger {self.where} cannot be {done}: {reason}.", hint) from error
+        except LedgerError as error:
+            if isinstance(error, failure):
+                raise
+            raise failure(error.what, error.hint) from error
+
+    def read(
+        self, query: Select[Any], read: Callable[[Row[Any]], T], several: Sequence[Mapping[str, object]] = ({},)
+    ) -> list[T]:
+        """Read the rows of a query, once for each of several sets of its parameters.
+
+        There are none of a table that an older ledger has not.
+        """
+        if self.schema != SCHEMA_VERSION:
+            of = cast("list[Table]", query.get_final_froms())
+            if any(_SINCE.get(table.name, 1) > self.schema for table in of):
+                return []
+        with self.transaction() as connection:
+            rows = [row for each in several for row in connection.execute(query, each)]
+        with self.reporting_damage():
+            return [*map(read, rows)]
+
+    @contextmanager
+    def reporting_damage(self) -> Iterator[None]:
+        """Convert errors about a damaged row to a `LedgerError`."""
+        try:
+            yield
+        except DAMAGE as error:
+            raise LedgerError(f"A row of the ledger {self.where} is damaged.", ELSEWHERE) from error
+
+    def _usable_engine(self) -> Engine:
+        if self._engine is None:
+            raise LedgerError(f"The ledger {self.where} is closed.", "Open it, and protect the data, again.")
+        if self.where == MEMORY and os.getpid() != self._process:
+            raise LedgerError(
+                "The ledger in memory stays with its process: the copy in a fork would be a second budget.",
+                "Use a ledger file.",
+            )
+        return self._engine
+
+    def _make_file(self, *, reading: bool) -> None:
+        """Make the file, readable by its owner only, unless it exists; refuse lost files and hard links."""
+        if self.file is None:
+            return
+        if self.memory is not None and self.memory.file_is_lost and self.memory.recall_states():
+            raise self._lost_ledger_error()
+        if not reading:
+            with suppress(OSError, forks.ForkedConnectionError), forks.process_lock():  # else SQLite says why not
+                os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        with suppress(FileNotFoundError):
+            self._refuse_links()
+
+    def _refuse_outdated(self, *, fresh: bool) -> None:
+        """Refuse a ledger that lacks charges seen before; remember its newest state."""
+        from sqlalchemy.exc import OperationalError
+
+        if self.memory is None or self.schema != SCHEMA_VERSION:
+            return
+        known, noted = self.memory.recall_states(), False
+        with self.transaction() as connection:
+            self._refuse_lost_charges(connection, known.values())
+            seen = newest_state(connection.exec_driver_sql)
+            # Writing ahead is a matter of speed, not of safety: a busy file is left as it is.
+            with suppress(OperationalError):
+                if self.file is not None:
+                    connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+        self._id, before = seen.ledger, known.get(seen.ledger, LedgerState(seen.ledger))
+        gone = self.memory.path is not None and not self.memory.path.exists()
+        if seen.charge > before.charge or seen.shares > before.shares or (gone and seen.charge):
+            noted = self.memory.remember_states(seen)
+        events = [
+            ("forgotten", each.ledger, f"charge {each.charge}, {each.forgotten}") for each in self.memory.forgotten
+        ]
+        if noted and not (known or events or fresh):
+            events = [("found", seen.ledger, f"charge {seen.charge}")]
+        for event in events:
+            with suppress(LedgerError):  # a ledger that is only read
+                self.record(*event)
+
+    def _required_state(self) -> list[LedgerState]:
+        """Return the state that the ledger must include; refuse one that is not safe to write."""
+        if self.schema != SCHEMA_VERSION:
+            raise LedgerError(
+                f"The ledger {self.where} was made by an older dfprivacy, and can only be read from here.",
+                "Open it once where tables can be made.",
+            )
+        if self.memory is None or not self._id:  # a passing copy, or not yet open
+            return []
+        if self.memory.file_is_lost:
+            raise self._lost_ledger_error()
+        self._refuse_links()
+        return [*({self._id: LedgerState(self._id)} | self.memory.recall_states()).values()]
+
+    def _refuse_lost_charges(self, connection: Connection, known: Iterable[LedgerState]) -> None:
+        if any(lacks_known_state(connection.exec_driver_sql, seen) for seen in known):
+            raise self._lost_ledger_error()
+
+    def _lost_ledger_error(self) -> LedgerError:
+        again = "Put the file back, or restore a newer backup with `dfprivacy ledger restore SOURCE`. If it was "
+        again += "deleted on purpose, with all that was released from it, say so: "
+        again += f"`dfprivacy ledger forget {self.where}`."
+        return LedgerError(
+            f"The ledger {self.where} was lost, or replaced by an older or another one: it lacks charges or shares "
+            "that were seen in it.",
+            again if self.file else "Restore a newer backup of the server, and start this process again.",
+        )
+
+    def _refuse_links(self) -> None:
+        """Refuse a file with hard links: SQLite has a write-ahead log for each name."""
+        if self.file is not None and self.file.stat().st_nlink > 1:
+            raise LedgerError(
+                f"The ledger {self.where} has several names (hard links), and each name would have its own budget.",
+                "Delete the other names.",
+            )
+
+    def _refuse_foreign(self) -> None:
+        """Refuse a file with foreign triggers, views, tables or indices, which could change or hide rows."""
+        if self.file is None:
+            return
+        with self.transaction() as connection:
+            ours = {_normalised_sql(text) for text in table_definitions(connection.dialect)}
+            found = connection.exec_driver_sql(
+                "SELECT name, sql FROM sqlite_master WHERE substr(name, 1, 7) <> 'sqlite_'"
+            ).fetchall()
+        foreign = [str(name) for name, sql in found if _normalised_sql(str(sql)) not in ours]
+        if foreign:
+            raise LedgerError(
+                f"The file of the ledger {self.where} holds {ascii(foreign[0])[:50]}, which belongs to no ledger.",
+                "Name another file, or restore a backup without it.",
+            )
+
+    def _make_missing_tables(self, *, backup: bool) -> bool:
+        """Make missing tables; return whether any was made."""
+        version = first = self._schema_version()
+        self._refuse_foreign()
+        if version != SCHEMA_VERSION:
+            try:
+                self._make_tables(version, backup=backup)
+            except (LedgerError, sqlite3.Error, OSError, forks.ForkedConnectionError):
+                # Another process made them at this moment, or they may only be read, and are used as they are.
+                if not self._schema_version():
+                    raise
+            self.schema = version = self._schema_version()
+        return version != first
+
+    def _make_tables(self, version: int, *, backup: bool) -> None:
+        """Make the tables that an older schema lacks, after a backup of the file; all rows stay."""
+        copy, every = (
+            self._backup_beside(version) if version and backup and self.file is not None else None,
+            tables(),
+        )
+        try:
+            with self.transaction(write=True) as connection:
+                if version:
+                    connection.execute(every.ledger.select().with_for_update())
+                if self._schema_version_in(connection) != version:  # another was faster
+                    return
+                every.metadata.create_all(connection)
+                for index in every.charges.indexes | every.answers.indexes:
+                    index.create(connection, checkfirst=True)
+                if version < _SINCE["records"]:
+                    first = connection.execute(oldest_accounts_first()).first()
+                    # An older backup gets the same id.
+                    made = (
+                        secrets.token_hex(16)
+                        if first is None
+                        else sha256_of_text(f"{first.name} {first.opened}")[:32]
+                    )
+                    event = {"event": "made", "subject": made, "value": f"schema {version}" if version else ""}
+                    connection.execute(every.records.insert(), {"at": current_time(), **event})
+                new = every.ledger.update() if version else every.ledger.insert()
+                connection.execute(new, {"schema_version": SCHEMA_VERSION})
+        except LedgerError:
+            if copy is not None:
+                copy.unlink(missing_ok=True)
+            raise
+
+    def _backup_beside(self, version: int) -> Path:
+        """Make a backup of the file beside it."""
+        file = cast("Path", self.file)
+        kept = file.with_name(
+            f"{file.name}.schema-{version}.{current_time().translate(str.maketrans('', '', '-:.+'))}"
+        )
+        with forks.process_lock(), temporary_copy(file, file) as copy:
+            copy.replace(kept)
+            sync_to_disk(file.parent)
+        return kept
+
+    def _schema_version(self) -> int:
+        """Return the version of the ledger's tables; 0 if there are none."""
+        with self.transaction() as connection:
+            return self._schema_version_in(connection)
+
+    def _schema_version_in(self, connection: Connection) -> int:
+        if not connection.dialect.has_table(connection, "ledger"):
+            return 0
+        versions = set(connection.execute(tables().ledger.select()).scalars())  # of processes that made it at once
+        with self.reporting_damage():
+            (version,) = map(int, versions)
+        if not 1 <= version <= SCHEMA_VERSION:
+            raise LedgerError(
+                f"The ledger {self.where} was made by a newer dfprivacy (schema {version}, not {SCHEMA_VERSION}).",
+                "Upgrade dfprivacy, or choose another ledger.",
+            )
+        return version
+
+
+def oldest_accounts_first() -> Select[Any]:
+    """Select the accounts in the order in which they were opened."""
+    table = tables().accounts
+    return table.select().order_by(table.c.opened, table.c.name)
+
+
+def _normalised_sql(sql: str) -> str:
+    """Return an SQL definition without spaces and quotation marks."""
+    return "".join(sql.split()).replace('"', "")
+
+
+_SINCE = {
+    "measurements": 2,
+    "askers": 3,
+    "shares": 3,
+    "records": 4,
+    "data_tables": 5,
+}  # the schema that first had each
