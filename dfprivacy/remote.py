@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
 from dfprivacy._call.payment import Target, positive_price
-from dfprivacy._call.replay import remember_question
+from dfprivacy._call.question import remember_question
 from dfprivacy._call.wire import PROTOCOL, read_account_answer, read_error
 from dfprivacy._json import read_release
 from dfprivacy._ledger.accounts import Account

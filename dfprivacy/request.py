@@ -31,7 +31,6 @@ from dfprivacy._call.requests import (
     sign_content,
     write_new_file,
 )
-from dfprivacy._call.steps import view_by_steps, write_steps
 from dfprivacy._json import read_release
 from dfprivacy._ledger.address import MEMORY, ledger_address
 from dfprivacy._ledger.ledger import Ledger
@@ -41,6 +40,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
 from dfprivacy._table.declare import read_schema, read_size, read_unit
 from dfprivacy._table.frames import AbsentFrame, MadeUpFrame
+from dfprivacy._view_steps import view_by_steps, write_steps
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
 from dfprivacy.release import Release

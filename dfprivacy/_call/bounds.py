@@ -7,11 +7,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.explanation import PART, bounds_finder
+from dfprivacy._call.explanation import PART, RELATIVE, bounds_finder
 from dfprivacy._call.implied_answers import privacy_paid_before
-from dfprivacy._call.plan import RELATIVE
-from dfprivacy._call.question import Question
-from dfprivacy._call.replay import remember_question
+from dfprivacy._call.question import Question, remember_question
 from dfprivacy._table.declare import redeclared_schema
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError
 

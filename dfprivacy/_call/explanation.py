@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.payment import PlanPayer
-from dfprivacy._call.plan import RELATIVE
 from dfprivacy._measure.curator import Planner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._visible import visible
@@ -19,12 +18,14 @@ from dfprivacy.markup import Grid
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dfprivacy._call.question import Question
+    from dfprivacy._call.call import Call
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import MeasurementRecord
 
-__all__ = ["PART", "Explanation", "bounds_finder", "recommend_bounds"]
+__all__ = ["PART", "RELATIVE", "Explanation", "bounds_finder", "recommend_bounds"]
 
+RELATIVE = "expected relative error"
+"""The finding of a planner by which budgets are split."""
 PART = Fraction(1, 4)
 """The part of the epsilon with which bounds are found."""
 _TENTH = 0.1  # of the bounds, over which the values spread
@@ -131,14 +132,14 @@ def bounds_finder() -> Mechanism:
     return found
 
 
-def recommend_bounds(question: Question, planner: Planner, findings: Mapping[str, Any]) -> dict[str, str]:
+def recommend_bounds(question: Call, planner: Planner, findings: Mapping[str, Any]) -> dict[str, str]:
     """Recommend finding bounds first, if that would reduce the noise for data in a tenth of the declared range.
 
     That is where the noise, which follows from the bounds, is more than the error of sampling of such values.
 
     Parameters
     ----------
-    question : Question
+    question : Call
         What is asked.
     planner : Planner
         What has planned it.

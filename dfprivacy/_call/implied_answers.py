@@ -16,7 +16,7 @@ from dfprivacy.release import Release
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from dfprivacy._call.question import Question
+    from dfprivacy._call.call import Call
     from dfprivacy._measure.curator import Planner
     from dfprivacy.release import Privacy
 
@@ -29,12 +29,12 @@ _Rows = frozenset[str]
 """The conditions of some rows, as JSON: those of a group are its categories."""
 
 
-def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -> Release | None:
+def implied_answer(question: Call, plans: Callable[[], Sequence[Planner]]) -> Release | None:
     """Answer from the releases of other questions about the same rows and columns.
 
     Parameters
     ----------
-    question : Question
+    question : Call
         What is asked, of a mechanism with a reader.
     plans : callable
         Plans its measurements, without a look at the rows, of each group or of all rows.
@@ -69,7 +69,7 @@ def implied_answer(question: Question, plans: Callable[[], Sequence[Planner]]) -
     return question.conclude_release(measured).paid(_free_privacy(question, [*sources.values()]))
 
 
-def _free_privacy(question: Question, sources: Sequence[Privacy]) -> Privacy:
+def _free_privacy(question: Call, sources: Sequence[Privacy]) -> Privacy:
     """Return the privacy record of an answer computed from other releases, which is free."""
     noise = [each for source in sources for each in privacy_paid_before(source).noise]
     return replace(
@@ -89,7 +89,7 @@ def privacy_paid_before(source: Privacy) -> Privacy:
 
 
 def _answers_about_same_table(
-    question: Question, own: Mapping[str, Any], asked: Sequence[_Rows]
+    question: Call, own: Mapping[str, Any], asked: Sequence[_Rows]
 ) -> Iterator[tuple[_Rows, Release, Privacy]]:
     """Return the newest answers about the same table with the same declarations of the question's columns.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._measure.kept_measurements import ResultCache
@@ -16,8 +16,6 @@ from dfprivacy.errors import ArgumentError, PluginError, quoted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfprivacy._call.question import Question
-    from dfprivacy._call.steps import Step
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._measure.evaluate import Table
     from dfprivacy._privacy.losses import PrivacyLoss
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CallPayer",
     "PlanPayer",
+    "Step",
     "Target",
     "is_rest_of_budget",
     "parse_delta",
@@ -34,6 +33,9 @@ __all__ = [
     "total_delta",
     "total_epsilon",
 ]
+
+Step: TypeAlias = tuple[str, Any]
+"""A verb of a view, such as ``where``, and what it was given."""
 
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
@@ -81,7 +83,7 @@ class Target:
     default_epsilon: Fraction | None = None
     second: Account | None = None
     steps: tuple[Step, ...] = ()
-    asker: Callable[[Question], Any] | None = field(default=None, compare=False)
+    asker: Callable[..., Any] | None = field(default=None, compare=False)
 
     @property
     def served_name(self) -> str:

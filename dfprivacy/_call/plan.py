@@ -6,18 +6,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dfprivacy._call.explanation import RELATIVE, Explanation
 from dfprivacy._call.payment import positive_price
 from dfprivacy._method_signature import check_given
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
 
-if TYPE_CHECKING:
-    from dfprivacy._call.explanation import Explanation
-
 __all__ = [
-    "RELATIVE",
     "Plan",
     "PlannedQuestion",
     "plan_questions",
@@ -26,8 +23,6 @@ __all__ = [
     "written_question",
 ]
 
-RELATIVE = "expected relative error"
-"""The finding of a planner by which budgets are split."""
 
 _UNIT = Fraction(1, 10**6)  # of a price
 _ROUNDS = 8

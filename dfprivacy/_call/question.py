@@ -3,139 +3,45 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
-import reprlib
 import traceback
-from contextlib import contextmanager, nullcontext, suppress
+import weakref
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy import _words
+from dfprivacy._call.call import Call, mechanism_failure, name_mechanism_in_errors
 from dfprivacy._call.explanation import Explanation, recommend_bounds
 from dfprivacy._call.implied_answers import implied_answer
-from dfprivacy._call.payment import CallPayer, PlanPayer, Target, is_rest_of_budget, total_delta, total_epsilon
-from dfprivacy._call.replay import columns_among, question_text, remember_question
-from dfprivacy._call.two_tables import join_tables
+from dfprivacy._call.payment import CallPayer, PlanPayer, Target, total_delta, total_epsilon
 from dfprivacy._measure.curator import Curator, Holder, Planner
 from dfprivacy._measure.kept_measurements import ResultCache
 from dfprivacy._measure.steps import GroupRunner
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy import samplers as noises
-from dfprivacy._privacy.conversions import epsilon_on_sample
+from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Approximate, Pure
-from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError, ReadError, quoted
-from dfprivacy.expressions import ComputedColumn
-from dfprivacy.release import Exact, Groups, Privacy, Release, Value
+from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, LedgerError, PluginError
+from dfprivacy.release import Exact, Privacy, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.mechanism import Mechanism
-    from dfprivacy.schema import Category, Column
+    from dfprivacy.schema import Column
 
-__all__ = ["Question", "answer_owner"]
+__all__ = ["Question", "answer_owner", "question_of_release", "remember_question"]
 
-_SHOWN_MAX = 60  # characters of an argument
-_SHORT = reprlib.Repr()
-_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = (
-    _SHOWN_MAX  # items, of which each is a character
-)
-_SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 4 * _SHOWN_MAX
+_QUESTIONS: dict[int, tuple[weakref.ref[Release], Question]] = {}
 
 
 @dataclass(frozen=True)
-class Question:
-    """One complete question: the method, its arguments, its rows and its price.
-
-    Attributes
-    ----------
-    given, arguments : mapping
-        The arguments as they were given, and with columns in place of their names.
-    words : sequence of str or None
-        How the price was asked for.
-    by : tuple of Column
-        The columns whose categories, or combinations of them, are asked one by one; none asks all rows at once.
-    """
-
-    target: Target
-    mechanism: Mechanism
-    given: Mapping[str, Any]
-    arguments: Mapping[str, Any]
-    epsilon: Fraction
-    delta: Fraction
-    words: Sequence[str | None]
-    fresh: bool
-    by: tuple[Column, ...] = ()
-
-    @classmethod
-    def read(
-        cls,
-        target: Target,
-        mechanism: Mechanism,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        by: tuple[Column, ...] = (),
-    ) -> Self:
-        """Read and check a call. Nothing is charged and no private column is read."""
-        rest = dict(kwargs)
-        epsilon = rest.pop("epsilon", None)
-        delta = rest.pop("delta", None) if mechanism.delta else None
-        fresh = rest.pop("fresh", False)
-        if not isinstance(fresh, bool):
-            raise ArgumentError(f"fresh{quoted(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
-        given = mechanism.bind(args, rest)
-        if target.table.sample is not None and "covers" not in rest and given.get("covers") == "table":
-            given["covers"] = "population"  # whose interval has the sampling of rows in it, and holds for the table
-        other = mechanism.second_view_parameter(given)
-        if not other:
-            arguments = mechanism.resolve(target.table.schema, given)
-        elif by:
-            raise ArgumentError(
-                "A view by group cannot be asked together with another view.", "Ask without group_by."
-            )
-        else:
-            target, given[other], arguments = join_tables(target, mechanism, given, other)
-        price = target.price(epsilon, delta, takes_delta=mechanism.delta)
-        # What "rest" was depends on what is left now; the same words must find the same answer.
-        words = (
-            ["rest", None if delta is None else str(price[1])] if is_rest_of_budget(epsilon) else [*map(str, price)]
-        )
-        return cls(target, mechanism, given, arguments, *price, words, fresh, by)
-
-    @cached_property
-    def texts(self) -> tuple[str, str] | None:
-        """Question as JSON, by which the ledger finds its answer: with the columns it names, and with all."""
-        return question_text(self)
-
-    @cached_property
-    def sentence(self) -> str:
-        """Call as it would be typed, without its price, with the columns of groups; long arguments are cut."""
-        told, parameters = [], self.mechanism.signature.parameters
-        for name, value in self.given.items():
-            text, parameter = _abbreviated(value), parameters[name]
-            if text != _abbreviated(parameter.default):
-                told.append(("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else name, text))
-        by = f" by {', '.join(column.name for column in self.by)}" if self.by else ""
-        return _words.call_as_text(self.mechanism.name, told) + by
-
-    @cached_property
-    def named(self) -> list[Column]:
-        """Columns named in the arguments, and columns of groups."""
-        of_arguments = (columns_among(self.arguments[name]) for name in self.mechanism.columns)
-        return [*(column for each in of_arguments for column in each), *self.by]
-
-    @property
-    def where(self) -> tuple[str, ...]:
-        """Conditions on the rows and formulas of computed columns as text; empty for all rows as they are."""
-        conditions = self.target.table.conditions
-        columns = dict.fromkeys([*self.named, *(column for each in conditions for column in each.columns)])
-        formulas = (f"{each.name} := {each.formula.node}" for each in columns if isinstance(each, ComputedColumn))
-        return (*map(str, conditions), *formulas)
+class Question(Call):
+    """One complete question, which is answered from the ledger, or paid for, measured, concluded and kept."""
 
     def ask(self) -> Release:
         """Answer from the ledger if it has the answer; else pay, measure and conclude."""
@@ -151,18 +57,6 @@ class Question:
         if table.sample is None:  # of which nothing is kept that could be drawn again
             remember_question(question, release)
         return release
-
-    @property
-    def spending(self) -> tuple[Fraction, Fraction]:
-        """Epsilon and delta that measurements may spend; on a secret sample more than the price."""
-        if (sample := self.target.table.sample) is None:
-            return self.epsilon, self.delta
-        if not self.delta < sample.share:
-            raise ArgumentError(
-                f"delta = {float(self.delta):g} is not below the share {float(sample.share):g} of the sample.",
-                "Ask for a smaller delta, or take a larger share.",
-            )
-        return epsilon_on_sample(self.epsilon, sample.share), self.delta / sample.share
 
     def is_in_ledger(self) -> bool:
         """Return whether the ledger has the answer, which then costs nothing."""
@@ -181,7 +75,7 @@ class Question:
     def check(self) -> None:
         """Run the mechanism's check of its arguments, before anything is paid."""
         if self.mechanism.check is not None:
-            with _name_mechanism_in_errors(self.mechanism):
+            with name_mechanism_in_errors(self.mechanism):
                 self.mechanism.check(**self.arguments)
 
     def _kept_answer(self) -> Release | None:
@@ -198,7 +92,7 @@ class Question:
         """Answer from the releases of other questions, if that is as accurate as a paid answer."""
         if self.fresh or self.target.table.parts or not self.epsilon or self.mechanism.reader is None:
             return None
-        with _name_mechanism_in_errors(self.mechanism):
+        with name_mechanism_in_errors(self.mechanism):
             return implied_answer(self, self._plan_groups)
 
     def _paid_answer(self) -> Release:
@@ -214,7 +108,7 @@ class Question:
                 self._plan_groups(tables)  # a group that cannot be asked is found before another one has paid
             answer = self.conclude_release(self._measure(tables, call), call)
             release = answer.paid(self._privacy(call))
-            with _name_mechanism_in_errors(self.mechanism, call):
+            with name_mechanism_in_errors(self.mechanism, call):
                 plain = release.to_dict()
         except BaseException:
             with suppress(LedgerError):  # what was measured is paid for, and can be asked again
@@ -234,28 +128,10 @@ class Question:
             )
 
     @property
-    def keys(self) -> list[tuple[Category, ...]]:
-        """Keys of the groups, a category for each column of `by`; one empty key without groups."""
-        return [*itertools.product(*(column.categories or () for column in self.by))]
-
-    @property
     def _tables(self) -> list[Table]:
         """Table of all rows, or one table for each group."""
         table = self.target.table
         return table.groups(self.by) if self.by else [table]
-
-    def conclude_release(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
-        """Return the release that follows from the measurements of each group, or of all rows."""
-        releases = tuple(self._conclude(each, call) for each in measured)
-        if not self.by:
-            return releases[0]
-        names = tuple(column.name for column in self.by)
-        several = len(names) > 1
-        return Groups(
-            by=names if several else names[0],
-            groups=tuple(key if several else key[0] for key in self.keys),
-            releases=releases,
-        )
 
     def _measure(self, tables: Sequence[Table], call: CallPayer) -> list[Any]:
         """Run the mechanism's measurements of all groups, and allow none afterwards."""
@@ -266,7 +142,7 @@ class Question:
         curators = [Curator(table, call, kept, steps) for table in tables]
 
         def measure_group(curator: Curator) -> Any:
-            with _name_mechanism_in_errors(self.mechanism, call):
+            with name_mechanism_in_errors(self.mechanism, call):
                 return self.mechanism.measure(curator, self.arguments)
 
         try:
@@ -277,12 +153,6 @@ class Question:
                 call.noise += curator.measured
                 call.looked |= curator.looked
                 call.numbers |= curator.numbers
-
-    def _conclude(self, measured: Any, call: CallPayer | None) -> Release:
-        with _name_mechanism_in_errors(self.mechanism, call):
-            answer = self.mechanism.conclude(measured, self.arguments)
-        release = answer if isinstance(answer, Release) else Value(value=answer)
-        return release.with_counts_at_most(self.target.table.schema.size)
 
     def _privacy(self, call: CallPayer) -> Privacy:
         sampler, first = noises.sampler(), (self.target.table.parts or (self.target.table,))[0]
@@ -314,7 +184,7 @@ class Question:
         kept = ResultCache(self.target.payer, registry("").origins, fresh=self.fresh) if sample is None else None
         planner, void, spared = self._plan_table(tables[0], kept)
         if void is not None and _raised_in_measurement(void):
-            raise _mechanism_failure(self.mechanism, void) from void
+            raise mechanism_failure(self.mechanism, void) from void
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
             spared = min([spared, *(self._plan_table(table, kept)[2] for table in tables[1:])])
         if self._implied_answer() is not None:
@@ -341,7 +211,7 @@ class Question:
         """Return the findings of the mechanism's planner; none if the question is free."""
         found: Mapping[str, Any] = {}
         if self.mechanism.planner is not None and planner.measured:
-            with _name_mechanism_in_errors(self.mechanism):
+            with name_mechanism_in_errors(self.mechanism):
                 found = self.mechanism.planner(planner, **self.arguments)
         return {**found, **recommend_bounds(self, planner, found)}
 
@@ -381,15 +251,9 @@ class Question:
             raise
         except Exception as error:
             if self.mechanism.conclusion or not planner.measured:
-                raise _mechanism_failure(self.mechanism, error) from error
+                raise mechanism_failure(self.mechanism, error) from error
             return error
         return None
-
-
-def _abbreviated(value: object) -> str:
-    """Write an argument, cut after a limit, such as a list with a key for each row."""
-    text = f"a {type(value).__name__}" if isinstance(value, Release) else _SHORT.repr(value)
-    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
 def _raised_in_measurement(error: Exception) -> bool:
@@ -458,34 +322,27 @@ def _prepared_arguments(
     if prepare is None:
         return {}
     planner = Planner(target.table, PlanPayer(target, epsilon, delta))
-    with _name_mechanism_in_errors(mechanism):
+    with name_mechanism_in_errors(mechanism):
         return prepare(planner, **arguments)
 
 
-@contextmanager
-def _name_mechanism_in_errors(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
-    """Run a step of a mechanism; its errors name the mechanism and what was charged."""
-    try:
-        yield
-    except ReadError:  # says itself what became of the charge
-        raise
-    except DPError as error:
-        if call is None or not call.charged:
-            raise
-        raise error.after(_outcome_of_call(call)) from error
-    except Exception as error:
-        if isinstance(error, Warning) and call is None:  # of a check or a plan, made an error by who asks
-            raise
-        raise _mechanism_failure(mechanism, error, call) from error
+def remember_question(question: Question, release: Release) -> None:
+    """Remember which question a release answers, without its rows."""
+    question = replace(question, target=replace(question.target, table=question.target.table.with_weak_reference()))
+    if question.words[0] == "rest" and release.privacy is not None:  # which was more, before it was paid
+        question = replace(question, epsilon=exact(release.privacy.epsilon), delta=exact(release.privacy.delta))
+    place = id(release)
+
+    def forget_question(
+        _: object, known: dict[int, Any] = _QUESTIONS
+    ) -> None:  # which outlives the module's own name
+        known.pop(place, None)
+
+    with suppress(TypeError):  # a class of somebody's that cannot be referred to weakly
+        _QUESTIONS[place] = weakref.ref(release, forget_question), question
 
 
-def _mechanism_failure(mechanism: Mechanism, error: Exception, call: CallPayer | None = None) -> PluginError:
-    failure = PluginError(
-        f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
-        "Tell its authors.",
-    )
-    return failure.after(_outcome_of_call(call)) if call and call.charged else failure
-
-
-def _outcome_of_call(call: CallPayer) -> str:
-    return f"Nothing was released; its measurements stay charged: epsilon {float(total_epsilon(call.charged)):g}."
+def question_of_release(release: Release) -> Question | None:
+    """Find the question that a release answers; None if this process does not know it."""
+    reference, question = _QUESTIONS.get(id(release), (None, None))
+    return question if reference is not None and reference() is release else None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.combine import draw_values, finite_number, main_value, make_combination, spread_of_draws
-from dfprivacy._call.replay import question_of_release
+from dfprivacy._call.question import question_of_release
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
 

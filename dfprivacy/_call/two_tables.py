@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.payment import Target
-from dfprivacy._call.replay import columns_among
 from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._measure.evaluate import union_of_tables
 from dfprivacy.errors import ArgumentError, SchemaError
+from dfprivacy.schema import Column
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dfprivacy.mechanism import Mechanism
 
-__all__ = ["join_tables"]
+__all__ = ["columns_among", "join_tables"]
 
 
 def join_tables(
@@ -64,3 +64,8 @@ def join_tables(
         )
     both = replace(target, table=table, second=second.account)
     return both, names[1], {**resolved, parameter: which}
+
+
+def columns_among(value: Any) -> Sequence[Column]:
+    """Return the columns among the values of an argument that names columns."""
+    return [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Column)]

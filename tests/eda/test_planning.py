@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from dfprivacy import ArgumentError, Column, SchemaError
-from dfprivacy._call.plan import RELATIVE, split_epsilon
+from dfprivacy._call.explanation import RELATIVE
+from dfprivacy._call.plan import split_epsilon
 from dfprivacy_eda.tree import choose_layout, prefix_error
 
 N = 5000

@@ -19,7 +19,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy import features
-from dfprivacy._call.replay import _describe_table
+from dfprivacy._call.call import _describe_table
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.kept_measurements import PackageOrigins, describe_measurement
 from dfprivacy._measure.query import Query

@@ -6,7 +6,7 @@ table they make the same view again, by the same methods that made it, and by no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from dfprivacy._call.requests import condition_argument, decode_argument, encode_argument
 from dfprivacy.errors import ArgumentError
@@ -15,13 +15,10 @@ from dfprivacy.expressions import Expression, Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfprivacy._call.payment import Target
+    from dfprivacy._call.payment import Step, Target
     from dfprivacy.view import PrivateFrame
 
-__all__ = ["Step", "view_by_steps", "write_steps"]
-
-Step: TypeAlias = tuple[str, Any]
-"""A verb, and what it was given."""
+__all__ = ["view_by_steps", "write_steps"]
 
 _MOST_STEPS = 100
 _MOST_JOINS = 3  # of one view: each may multiply the rows of a person
