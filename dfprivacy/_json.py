@@ -9,23 +9,22 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.measured import ConfidenceInterval, MeasurementRecord, Privacy
 
-if TYPE_CHECKING:
-    from dfprivacy.release import Release
-
 __all__ = ["JsonConversion", "loaders", "plain_json", "read_release", "register"]
+
+R = TypeVar("R", bound="JsonConversion")
 
 _COLUMN_TEXTS = ("column_words", "column_units")
 _COMMON_FIELDS = frozenset({"privacy", "library", "covers", *_COLUMN_TEXTS})  # fields that are not of every result
 _BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
 
-_types: dict[str, type[Release]] = {}
+_types: dict[str, type[JsonConversion]] = {}
 loaders: list[Callable[[], object]] = []
 """Functions that register more types, such as the loader of plugins."""
 
@@ -37,6 +36,8 @@ class JsonConversion:
 
         @property
         def covers(self) -> str | None: ...
+
+        def paid(self, privacy: Privacy) -> Self: ...
 
     @property
     def result(self) -> dict[str, Any]:
@@ -60,9 +61,9 @@ class JsonConversion:
             **{name: dict(words) for name in _COLUMN_TEXTS if (words := getattr(self, name))},
         }
 
-    @staticmethod
+    @classmethod
     @trimmed
-    def from_dict(plain: Mapping[str, Any]) -> Release:
+    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
         """Read a release from the result of `to_dict`.
 
         Parameters
@@ -78,7 +79,7 @@ class JsonConversion:
         Raises
         ------
         ArgumentError
-            If it is no release, or its class is not installed here.
+            If it is no release, or its class is not installed here or is not a subclass of this one.
 
         Notes
         -----
@@ -94,12 +95,17 @@ class JsonConversion:
         paid = plain.get("privacy")
         try:
             made = kind(**_read_fields(plain))
-            return made if paid is None else made.paid(_read_privacy(paid))
+            made = made if paid is None else made.paid(_read_privacy(paid))
         except (TypeError, KeyError, ValueError, AttributeError, ArithmeticError):
             raise ArgumentError(
                 f"The fields of this {kind.__name__} differ from the fields of the installed class.",
                 "Install the version that made the release.",
             ) from None
+        if not isinstance(made, cls):
+            raise ArgumentError(
+                f"This is a {kind.__name__}, not a {cls.__name__}.", "Read it with Release.from_dict or from_json."
+            )
+        return made
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Return the result, its price and its question as JSON, from which `from_json` reads the same release.
@@ -116,9 +122,9 @@ class JsonConversion:
         """
         return json.dumps(self.to_dict(), indent=indent, allow_nan=False)
 
-    @staticmethod
+    @classmethod
     @trimmed
-    def from_json(text: str) -> Release:
+    def from_json(cls, text: str) -> Self:
         """Read a release from the result of `to_json`.
 
         Parameters
@@ -140,12 +146,12 @@ class JsonConversion:
             plain = json.loads(text)
         except (TypeError, ValueError, RecursionError):
             raise ArgumentError("This is not JSON.", "Give what a release's to_json() returned.") from None
-        return read_release(plain)
+        return read_release(cls, plain)
 
 
-def read_release(plain: Mapping[str, Any]) -> Release:
-    """Read a release from a file; raise an error if it cannot be displayed."""
-    made = JsonConversion.from_dict(plain)
+def read_release(kind: type[R], plain: Mapping[str, Any]) -> R:
+    """Read a release that anybody may have written; raise an error if it cannot be displayed."""
+    made = kind.from_dict(plain)
     try:
         repr(made)
     except Exception:  # noqa: BLE001 - whatever a field of another kind leads to
@@ -156,7 +162,7 @@ def read_release(plain: Mapping[str, Any]) -> Release:
     return made
 
 
-def register(cls: type[Release]) -> None:
+def register(cls: type[JsonConversion]) -> None:
     """Register a class of releases for `from_dict`, in place of an older class of the same name."""
     _types[_type_name(cls)] = cls
 
@@ -165,7 +171,7 @@ def _type_name(cls: type) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-def _class_of_name(name: object) -> type[Release] | None:
+def _class_of_name(name: object) -> type[JsonConversion] | None:
     """Return the class with a qualified name; None for a class inside a function."""
     if not isinstance(name, str) or "<locals>" in name:
         return None

@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
-    from dfprivacy.view import PrivateFrame
 
 __all__ = ["VIEWS", "MethodAccess", "Price", "is_protected"]
 
 Price = str | int | float | Fraction
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
 # keeps a frame alive: a view does that for as long as somebody holds it.
-VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PrivateFrame], Target]] = {}
+VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[MethodAccess], Target]] = {}
 
 
 class MethodAccess:

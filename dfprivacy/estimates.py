@@ -14,11 +14,10 @@ from dfprivacy.arguments import NanPolicy, Probability, Range
 from dfprivacy.errors import ArgumentError
 from dfprivacy.inference.clipped import SHARE, WEIGHT
 from dfprivacy.laws import NoiseLaw
-from dfprivacy.made_up import SPREAD
 from dfprivacy.mechanism import Mechanism, mechanism
 from dfprivacy.plotting import axes, draw_interval, interval_legend, text_color
 from dfprivacy.release import ConfidenceInterval, Release
-from dfprivacy.schema import Column, as_probability
+from dfprivacy.schema import SPREAD, Column, as_probability
 from dfprivacy.wording import bounds_phrase, noise_share, number, uncertainty
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Made-up rows: with an effect, for `dfprivacy.Mechanism.assumes`, or from a schema alone."""
+"""Made-up rows with an effect, for `dfprivacy.Mechanism.assumes`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy.errors import ArgumentError
+from dfprivacy.schema import SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,17 +17,11 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column
 
 __all__ = [
-    "SPREAD",
     "assumed_sd",
     "cycle_categories",
     "groups_in_steps",
-    "person_ids",
     "rows_with_shares",
-    "values_of",
 ]
-
-SPREAD = 1 / 6
-"""Standard deviation that a column is taken to have, as a part of its range."""
 
 
 def assumed_sd(column: Column, spread: float | None) -> float:
@@ -165,53 +160,3 @@ def rows_with_shares(
 def equal_weights(n: int, weights: Column | None) -> dict[str, NDArray[np.float64]]:
     """Return sampling weights in the middle of their bounds for all of n rows, by column; none without a column."""
     return {} if weights is None else {weights.name: np.full(n, weights.mid)}
-
-
-def values_of(rng: np.random.Generator, n: int, column: Column) -> list[Any] | NDArray[np.float64]:
-    """Draw values of a column: normal numbers around the middle of its bounds, or equally likely categories.
-
-    Parameters
-    ----------
-    rng : Generator
-        What draws.
-    n : int
-        Number of rows.
-    column : Column
-        The column.
-
-    Returns
-    -------
-    list or ndarray
-        The values. What counts as ``"other"`` is None, and so is everything of a column of which nothing is known.
-        Categories that are text and numbers are all text.
-    """
-    if column.categories is None:
-        if column.bounds is None:
-            return rng.normal(size=n) if column.find else [None] * n
-        drawn = column.mid + assumed_sd(column, None) * rng.normal(size=n)
-        return np.clip(drawn, column.low, column.high)
-    known = list(column.categories[:-1] if column.other else column.categories)
-    if len({isinstance(value, str) for value in known}) > 1:
-        known = list(map(str, known))
-    values = [*known, None] if column.other else known
-    return [values[code] for code in rng.integers(len(values), size=n)]
-
-
-def person_ids(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
-    """Return a person for each of n rows, with at most `max_rows` rows each.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    max_rows : int
-        How many rows of one person count.
-    known : int or None
-        How many people there are, where that is public; no more than the rows.
-
-    Returns
-    -------
-    ndarray of int
-        Numbers of people: as many as are known, else of up to three rows each.
-    """
-    return np.arange(n) % (max(1, n // min(max_rows, 3)) if known is None else known)

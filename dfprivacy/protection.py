@@ -382,6 +382,6 @@ def view_of(df: object) -> PrivateFrame:
             "use its view: view.where(...), view.select(...), view.group_by(...), which share one budget.",
         )
     view = known()
-    if view is None:  # nobody held it
-        view = _register_view(df, replace(target, table=target.table.of_frame(adapt(df))))
-    return view
+    if isinstance(view, PrivateFrame):
+        return view
+    return _register_view(df, replace(target, table=target.table.of_frame(adapt(df))))  # nobody held it

@@ -24,6 +24,7 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._table.frames import AbsentFrame
 from dfprivacy.errors import ArgumentError, LedgerError, quoted, trimmed
 from dfprivacy.progress import waiting
+from dfprivacy.release import Release
 from dfprivacy.request import plain_question, schema_of_file
 from dfprivacy.schema.files import parse_schema
 from dfprivacy.view import PrivateFrame
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.calls import Answer, CallRecord, CallSelection
     from dfprivacy._ledger.tables import DataTable, KeptMeasurement
     from dfprivacy._privacy.filters import Spent
-    from dfprivacy.release import Release
 
 __all__ = ["RemoteFrame", "connect"]
 
@@ -222,7 +222,7 @@ class RemoteAccount(Account):
         with waiting("the server is at work"):
             plain = self._server.post("ask", self.table, body=plain_question(question).to_dict())
         with self._server.reporting_damage():
-            release = read_release(plain["release"])
+            release = read_release(Release, plain["release"])
         known = question.target.table.schema
         words = {name: each.of(name) for name, each in known.words.items()}
         units = {name: each.units for name, each in known.words.items() if each.units}

@@ -301,7 +301,7 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
         return Answers(
             str(plain["data_set"]),
             tuple(wanted.text for wanted, item in each if "release" in item),
-            tuple(read_release(item["release"]) for _, item in each if "release" in item),
+            tuple(read_release(Release, item["release"]) for _, item in each if "release" in item),
             tuple((wanted.text, str(item["refused"])) for wanted, item in each if "release" not in item),
         )
     except (ValueError, TypeError, KeyError) as error:

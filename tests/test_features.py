@@ -17,7 +17,6 @@ from threadpoolctl import threadpool_limits
 import dfprivacy as dp
 from dfprivacy._measure.tasks import map_in_threads
 from dfprivacy._table.batch import BATCH_ROWS, Batch, category, number
-from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import ArgumentError, PluginError, SchemaError
 from dfprivacy.features import (
     Beyond,
@@ -38,6 +37,7 @@ from dfprivacy.features import (
     spread,
 )
 from dfprivacy.schema import Column
+from dfprivacy.schema.values import Dictionary
 
 X, Y = (Column(name, bounds=(2.0, 6.0), fill=4.0) for name in "xy")
 BY, TWO = Column("by", categories=("a", "b", "c")), Column("two", categories=(1, 2))

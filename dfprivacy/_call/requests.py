@@ -160,7 +160,7 @@ def decode_argument(value: Any) -> Any:
         low, high, beyond = value["$found"]
         return FoundPair((float(low), float(high)), float(beyond))
     if set(value) == {"$release"}:
-        return read_release(value["$release"])
+        return read_release(Release, value["$release"])
     if any(key.startswith("$") for key in value):
         raise ValueError
     return {key: decode_argument(item) for key, item in value.items()}

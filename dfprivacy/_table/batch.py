@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfprivacy._table.frames import Dictionary, Raw, Read
+from dfprivacy._table.frames import Read
 from dfprivacy.expressions import ComputedColumn, Formula, Labels
+from dfprivacy.schema.values import Dictionary, Raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dfprivacy._table.batch import category, number
-from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy._table.frames import Read
 from dfprivacy.expressions import ComputedColumn
 from dfprivacy.schema import Category
-from dfprivacy.schema.values import date_text, plain_number, plain_text, read_date, read_numeral
+from dfprivacy.schema.values import Dictionary, date_text, plain_number, plain_text, read_date, read_numeral
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -17,15 +17,17 @@ import numpy as np
 
 from dfprivacy._json import plain_json
 from dfprivacy._table.batch import Batch, reads_of
-from dfprivacy._table.frames import DerivedFrame, Dictionary, Read, cut_into_batches
+from dfprivacy._table.frames import DerivedFrame, Read, cut_into_batches
+from dfprivacy.schema.values import Dictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Frame, Raw, Rows
+    from dfprivacy._table.frames import Frame, Rows
     from dfprivacy.schema import Column, Unit
+    from dfprivacy.schema.values import Raw
 
 __all__ = ["NOBODY", "BoundedFrame", "BoundedRows", "Hashes", "choose_rows", "keyed_hashes", "sort_columns"]
 

@@ -11,10 +11,11 @@ import numpy as np
 
 from dfprivacy._table.batch import gather_selected_rows, reads_of
 from dfprivacy._table.conditions import batches
-from dfprivacy._table.frames import DerivedFrame, Dictionary, MadeUpFrame, Read
+from dfprivacy._table.frames import DerivedFrame, MadeUpFrame, Read
 from dfprivacy._table.people import NOBODY, keyed_hashes
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column, bounds_of
+from dfprivacy.schema.values import Dictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.conditions import Condition
-    from dfprivacy._table.frames import Raw
     from dfprivacy._table.people import BoundedFrame, BoundedRows, Hashes
     from dfprivacy.schema import Schema, Unit
+    from dfprivacy.schema.values import Raw
 
 __all__ = ["How", "People", "PersonColumn", "PersonFrame", "read_aggregates"]
 

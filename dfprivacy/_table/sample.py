@@ -14,8 +14,9 @@ import numpy as np
 
 from dfprivacy._privacy.samplers import draw_uniform
 from dfprivacy._table.batch import VALUE_BYTES
-from dfprivacy._table.frames import DerivedFrame, Dictionary, Read, cut_into_batches
+from dfprivacy._table.frames import DerivedFrame, Read, cut_into_batches
 from dfprivacy._table.people import NOBODY
+from dfprivacy.schema.values import Dictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Frame, Raw
+    from dfprivacy._table.frames import Frame
+    from dfprivacy.schema.values import Raw
 
 __all__ = ["SHARE_MAX", "DrawnFrame", "Sample", "SampledFrame"]
 

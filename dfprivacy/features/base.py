@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 import numpy as np
 
 from dfprivacy._table.batch import Batch, apply_to_batch, declared_reads, number
-from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import PluginError
+from dfprivacy.schema.values import Dictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Raw, Read
+    from dfprivacy._table.frames import Read
     from dfprivacy.schema import Column
+    from dfprivacy.schema.values import Raw
 
 __all__ = [
     "FROZEN",

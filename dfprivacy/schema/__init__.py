@@ -53,7 +53,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import numpy as np
 
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
-from dfprivacy.made_up import person_ids, values_of
 from dfprivacy.schema import toml
 from dfprivacy.schema.values import plain_number, plain_text, read_number
 from dfprivacy.tidy import table_of
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Raw
+    from dfprivacy.schema.values import Raw
 
 Category: TypeAlias = str | int | float | bool
 Neighbors = Literal["replace_one", "add_remove"]
@@ -81,6 +80,9 @@ _SAID = 1000  # characters of a list of categories in an error
 _REMEMBERED = 64  # tuples of categories
 _CATEGORIES_MAX = 10**6
 _LUT_SPAN = 1 << 17  # widest range of integer categories that is looked up in a table
+
+SPREAD = 1 / 6
+"""Standard deviation that a column is taken to have, as a part of its range."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +251,33 @@ class Column:
         if low <= 0 <= high:
             values += 0.0  # -0.0 becomes 0.0: a column of integers has none
         return values
+
+    def draw(self, rng: np.random.Generator, n: int) -> Any:
+        """Draw made-up values from what is declared of the column.
+
+        Parameters
+        ----------
+        rng : Generator
+            What draws.
+        n : int
+            Number of rows.
+
+        Returns
+        -------
+        list or ndarray
+            The values. What counts as ``"other"`` is None, and so is all of a column of which nothing is known.
+            Categories that are text and numbers are all text.
+        """
+        if self.categories is None:
+            if self.bounds is None:
+                return rng.normal(size=n) if self.find else [None] * n
+            drawn = self.mid + 2 * self.half * SPREAD * rng.normal(size=n)
+            return np.clip(drawn, self.low, self.high)
+        known = list(self.categories[:-1] if self.other else self.categories)
+        if len({isinstance(value, str) for value in known}) > 1:
+            known = list(map(str, known))
+        values = [*known, None] if self.other else known
+        return [values[code] for code in rng.integers(len(values), size=n)]
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
         """Return a mask of the missing raw values: no number, or in no category; filled values too.
@@ -731,10 +760,10 @@ class Schema:
             raise ArgumentError(f"{rows} rows are too few for {self.people} people.", "Ask for more rows.")
         rng = np.random.default_rng(seed)
         columns: dict[str, Any] = {
-            name: values_of(rng, rows, self.columns.get(name, Column(name))) for name in self._names_in_frame
+            name: self.columns.get(name, Column(name)).draw(rng, rows) for name in self._names_in_frame
         }
         if whose is not None:
-            columns[whose.column] = person_ids(rows, whose.max_rows, self.people)
+            columns[whose.column] = _person_ids(rows, whose.max_rows, self.people)
         return table_of(columns, self.library)
 
     @property
@@ -931,3 +960,23 @@ def _title_of_table(table: Any) -> str:
         return " joined with ".join(map(_title_of_table, table["join"]))
     name, edition = table
     return f"{name}, edition {edition}" if edition else str(name)
+
+
+def _person_ids(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
+    """Return a person for each of n rows, with at most `max_rows` rows each.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    max_rows : int
+        How many rows of one person count.
+    known : int or None
+        How many people there are, where that is public; no more than the rows.
+
+    Returns
+    -------
+    ndarray of int
+        Numbers of people: as many as are known, else of up to three rows each.
+    """
+    return np.arange(n) % (max(1, n // min(max_rows, 3)) if known is None else known)

@@ -1,22 +1,28 @@
-"""Readers of single values: as numbers, texts and categories."""
+"""Values of columns: as they are read from a frame, and single ones as numbers, texts and categories."""
 
 from __future__ import annotations
 
 import datetime as dt
 import math
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Complex, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import UUID
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "BLANKS",
     "DATE",
     "NUMERAL",
     "TRUTH",
+    "Dictionary",
+    "Raw",
     "date_text",
     "days",
     "plain",
@@ -43,6 +49,23 @@ _NUMERAL, _DATE = re.compile(NUMERAL), re.compile(DATE)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY_NS = 86_400 * 10**9
 _NUMBERS = (float, int, Decimal, np.bool_, Real)
+
+
+@dataclass(frozen=True)
+class Dictionary:
+    """A column as codes, which are positions in a list of values; the code -1 is a missing value."""
+
+    codes: NDArray[np.integer]
+    values: Any  # a sequence; of people, an array of Arrow
+
+    def __getitem__(self, rows: Any) -> Dictionary:
+        return Dictionary(self.codes[rows], self.values)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+Raw: TypeAlias = "NDArray[Any] | Dictionary"
 
 
 def plain_number(value: object, *, dates: bool = True) -> float:

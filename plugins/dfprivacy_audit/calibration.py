@@ -20,7 +20,6 @@ from scipy import stats
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy.errors import DPError
-from dfprivacy.made_up import values_of
 from dfprivacy.release import ConfidenceInterval, Release
 from dfprivacy.testing import Seeded
 from dfprivacy_audit.harness import Failed, Harness, Skipped, captured_messages, in_time
@@ -91,7 +90,7 @@ class _Simulation:
         """Return a synthetic table."""
         mechanism, case, rng = self.audit.mechanism, self.audit.case, np.random.default_rng([seed, rows])
         schema = self.audit.stage.schema(self.audit.stage.frame(self.audit.rows))
-        columns: dict[str, Any] = {name: values_of(rng, rows, each) for name, each in schema.columns.items()}
+        columns: dict[str, Any] = {name: each.draw(rng, rows) for name, each in schema.columns.items()}
         if mechanism.maker is not None:
             known = {"schema": schema, **mechanism.resolve(schema, mechanism.bind((), dict(case.arguments)))}
             own = inspect.signature(mechanism.maker).parameters

@@ -37,11 +37,12 @@ from dfprivacy._privacy import response
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.filters import Accountant, exact
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import Dictionary, Frame, MadeUpFrame, Raw, Read
+from dfprivacy._table.frames import Frame, MadeUpFrame, Read
 from dfprivacy._table.frames.columns import read_column
 from dfprivacy.errors import DPError
 from dfprivacy.features import RowFeatures
 from dfprivacy.local import RowLabels
+from dfprivacy.schema.values import Dictionary, Raw
 from dfprivacy.statistics import Statistic
 from dfprivacy.testing import Seeded
 from dfprivacy.view import GroupedView, PrivateFrame

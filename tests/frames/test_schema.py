@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dfprivacy._table.frames import Dictionary
 from dfprivacy.errors import SchemaError
 from dfprivacy.schema import Column, Schema
-from dfprivacy.schema.values import days, plain_number
+from dfprivacy.schema.values import Dictionary, days, plain_number
 
 pytestmark = pytest.mark.pandas
 

@@ -18,10 +18,9 @@ import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -32,29 +31,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from types import EllipsisType
 
-    from numpy.typing import NDArray
+    from dfprivacy.schema.values import Raw
 
 T = TypeVar("T")
 _PART = 1 << 20  # rows at a time where they are counted
 TOGETHER = 1 << 22
 """Rows of a query that are held in memory at once."""
-
-
-@dataclass(frozen=True)
-class Dictionary:
-    """A column as codes, which are positions in a list of values; the code -1 is a missing value."""
-
-    codes: NDArray[np.integer]
-    values: Any  # a sequence; of people, an array of Arrow
-
-    def __getitem__(self, rows: Any) -> Dictionary:
-        return Dictionary(self.codes[rows], self.values)
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-
-Raw: TypeAlias = "NDArray[Any] | Dictionary"
 
 
 class Read(NamedTuple):

@@ -18,13 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from dfprivacy._table.frames import Dictionary, Raw, Read
 from dfprivacy.schema import code_book_of
 from dfprivacy.schema.values import (
     BLANKS,
     DATE,
     NUMERAL,
     TRUTH,
+    Dictionary,
+    Raw,
     date_text,
     days,
     plain_number,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from dfprivacy._table.frames import Read
 
 __all__ = [
     "Column",

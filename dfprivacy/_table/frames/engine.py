@@ -20,13 +20,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
-from dfprivacy._table.frames import Frame, Raw, Read, read_error, redact_errors
+from dfprivacy._table.frames import Frame, Read, read_error, redact_errors
 from dfprivacy.engines import Cluster, Engine, Keep
 from dfprivacy.errors import PluginError, ReadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from importlib.resources.abc import Traversable
+
+    from dfprivacy.schema.values import Raw
 
 T = TypeVar("T")
 

@@ -11,9 +11,10 @@ import pandas as pd
 import pyarrow as pa
 from pandas.api import types
 
-from dfprivacy._table.frames import Dictionary, Read
+from dfprivacy._table.frames import Read
 from dfprivacy._table.frames.columns import Column, matching_rows, names_as_bytes, read_column
 from dfprivacy.engines import Engine, Keep
+from dfprivacy.schema.values import Dictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
