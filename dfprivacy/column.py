@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import re
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from dfprivacy._plugins.loader import registry
 from dfprivacy.errors import ArgumentError, trimmed
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dfprivacy._call.explanation import Explanation
-    from dfprivacy._method_access import MethodAccess
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 
@@ -43,6 +42,19 @@ DATAFRAME_HINTS = {  # methods of dataframes that views, or grouped views, lack:
 }
 
 
+class _View(Protocol):
+    """Interface of a view, of all rows or by group."""
+
+    def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
+        """Explain what a method would measure."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        """Return a method by its name."""
+
+    def __getitem__(self, name: list[str], /) -> Any:
+        """Return a view of some columns."""
+
+
 class ColumnView:
     """One column of a view, or of a view by group: ``view["age"]``.
 
@@ -50,7 +62,7 @@ class ColumnView:
     ``view["age"].mean(epsilon=0.5)`` is ``view.mean("age", epsilon=0.5)``. It holds no values.
     """
 
-    def __init__(self, view: MethodAccess, column: Column) -> None:
+    def __init__(self, view: _View, column: Column) -> None:
         self._view = view
         self._column = column
 
