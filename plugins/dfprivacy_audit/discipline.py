@@ -73,8 +73,9 @@ class Audit:
     others : sequence of Case
         All cases in which the mechanism is audited.
     thorough : bool
-        Whether many rows are tried in all tables, the worst tables are searched at length even if a short search
-        finds that the charge is tight, and a variant is tried on all tables, not on every second.
+        Whether many rows are tried in all tables, and each leads to a conclusion (not every second one), the worst
+        tables are searched at length even if a short search finds that the charge is tight, and a variant is tried
+        on all tables (not on every third one).
     """
 
     mechanism: Mechanism

@@ -191,10 +191,9 @@ def families(stage: Harness, *, thorough: bool = True) -> list[Family]:
             if base.refused:
                 continue
             family = Family(stage, name, rows, base)
-            first = not traced  # all its rows lead to a conclusion; of the others, some of these rows
-            family.add_rows(
-                rows_in_place if name == "mixed" else rows_in_place[-1::-2], every=1 if first else _EVERY
-            )
+            # All rows in the first table lead to a conclusion, or every second one; in the others, some do.
+            every = _EVERY if traced else 1 if thorough else 2
+            family.add_rows(rows_in_place if name == "mixed" else rows_in_place[-1::-2], every=every)
             traced.append(family)
     small = {**{name: rows for name, rows in made.items() if name not in large}, **further_tables(stage.case)}
     known = traced[0] if traced and not thorough and not statistics_of(stage, made["mixed"])[1] else None
