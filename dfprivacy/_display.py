@@ -47,7 +47,7 @@ class Displayed:
         def result(self) -> dict[str, Any]: ...
 
         @property
-        def _assumes_rows(self) -> bool: ...
+        def _assumes_independent_rows(self) -> bool: ...
 
     _shown: ClassVar[tuple[str, ...]] = ()  # the fields that people look at first; all if empty
     _row_counts: ClassVar[tuple[str, ...]] = ()  # the fields that are numbers of rows
@@ -137,7 +137,11 @@ class Displayed:
     def _full_rows(self) -> list[tuple[str, str]]:
         """Return the rows, with the quantity that the intervals cover and notes on dependent rows."""
         rows = self._rows()
-        more = (self.privacy.rows_note * self._assumes_rows, self.privacy.found_note) if self.privacy else ()
+        more = (
+            (self.privacy.rows_note * self._assumes_independent_rows, self.privacy.found_note)
+            if self.privacy
+            else ()
+        )
         rows += [("note", note) for note in more if note and not any(note in text for _, text in rows)]
         if self.covers is not None:
             at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))

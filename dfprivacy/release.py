@@ -189,12 +189,12 @@ class Release(JsonConversion, Displayed):
         if isinstance(notes, tuple):
             if privacy.sample:
                 notes = tuple(name_sample(each) if isinstance(each, str) else each for each in notes)
-            more = privacy.rows_note * self._assumes_rows, privacy.found_note
+            more = privacy.rows_note * self._assumes_independent_rows, privacy.found_note
             changes["notes"] = (*notes, *(each for each in more if each and each not in notes))
         return replace(self, **changes) if changes else self
 
     @property
-    def _assumes_rows(self) -> bool:
+    def _assumes_independent_rows(self) -> bool:
         """Whether the answer assumes independent rows: intervals for a table's own number do not, p-values do."""
         return (self.covers or "population").endswith("population") or hasattr(self, "pvalue")
 
@@ -385,8 +385,8 @@ class Groups(Release, Generic[R_co]):
         return plain_json([self.by, self.groups, [each._comparable_json for each in self.releases]])  # noqa: SLF001 - own
 
     @property
-    def _assumes_rows(self) -> bool:
-        return any(each._assumes_rows for each in self.releases)  # noqa: SLF001 - of our own kind
+    def _assumes_independent_rows(self) -> bool:
+        return any(each._assumes_independent_rows for each in self.releases)  # noqa: SLF001 - of our own kind
 
     def _group_keys(self) -> list[dict[str, Any]]:
         """Return each group's category by column."""

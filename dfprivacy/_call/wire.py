@@ -68,14 +68,14 @@ def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> 
             return [[key, [asdict(each) for each in kept]] for (key, _), kept in known.items()]
         case "answer", [*questions] if len(questions) <= 2:  # noqa: PLR2004 - of one question
             found = account.answer(*map(str, questions))
-            return None if found is None else _write_answer(found)
+            return None if found is None else _answer_to_dict(found)
         case "newest_answers", [wanted, int(most), int(skipped)] if 0 <= most <= _PAGE and skipped >= 0:
-            return [_write_answer(each) for each in account.newest_answers(_read_wanted(wanted), most, skipped)]
+            return [_answer_to_dict(each) for each in account.newest_answers(_read_wanted(wanted), most, skipped)]
         case "count", ["charges" | "answers" as kind, wanted]:
             return account.count(kind, _read_wanted(wanted))
         case "calls", [wanted, None | int() as last, bool(answered)]:
             calls = account.calls(_read_wanted(wanted), min(last or _PAGE, _PAGE), answered=answered)
-            return [_write_call(each) for each in calls]
+            return [_call_to_dict(each) for each in calls]
     raise ValueError
 
 
@@ -93,11 +93,11 @@ def read_account_answer(asked: str, plain: Any) -> Any:
                 found.setdefault((key, each.noise), []).append(each)
             return found
         case "answer":
-            return None if plain is None else _read_answer(plain)
+            return None if plain is None else _answer_from_dict(plain)
         case "newest_answers":
-            return [*map(_read_answer, plain)]
+            return [*map(_answer_from_dict, plain)]
         case "calls":
-            return [*map(_read_call, plain)]
+            return [*map(_call_from_dict, plain)]
     return plain
 
 
@@ -118,15 +118,15 @@ def _read_table(plain: Mapping[str, Any]) -> DataTable:
     return DataTable(**{**plain, "whose": None if whose is None else tuple(whose), "public": tuple(public)})
 
 
-def _write_answer(answer: Answer) -> dict[str, Any]:
+def _answer_to_dict(answer: Answer) -> dict[str, Any]:
     return {**asdict(answer), "at": answer.at.isoformat()}
 
 
-def _read_answer(plain: Mapping[str, Any]) -> Answer:
+def _answer_from_dict(plain: Mapping[str, Any]) -> Answer:
     return Answer(**{**plain, "at": dt.datetime.fromisoformat(plain["at"])})
 
 
-def _write_call(call: CallRecord) -> dict[str, Any]:
+def _call_to_dict(call: CallRecord) -> dict[str, Any]:
     given = {each.name: getattr(call, each.name) for each in fields(call)}
     charges = [
         {
@@ -139,7 +139,7 @@ def _write_call(call: CallRecord) -> dict[str, Any]:
     return {**given, "at": call.at.isoformat(), "charges": charges}
 
 
-def _read_call(plain: Mapping[str, Any]) -> CallRecord:
+def _call_from_dict(plain: Mapping[str, Any]) -> CallRecord:
     return CallRecord(
         **{
             **plain,

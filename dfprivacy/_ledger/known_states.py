@@ -23,7 +23,7 @@ from dfprivacy import _forks as forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LedgerState", "StateMemory", "lacks_known_state", "memory_of", "newest_state"]
+__all__ = ["LedgerState", "StateMemory", "lacks_known_state", "states_known_at", "newest_state"]
 
 _LARGEST = 20_000  # bytes of the file beside a ledger; a longer one is written anew
 _lock = forks.Lock()
@@ -180,7 +180,7 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def memory_of(place: Path | str) -> StateMemory:
+def states_known_at(place: Path | str) -> StateMemory:
     """Return this process's memory of a ledger's file, or of the ledger at an address."""
     file = Path(os.path.realpath(place)) if isinstance(place, Path) else None
     return _memories.setdefault(str(file or place), StateMemory(file))

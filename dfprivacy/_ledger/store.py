@@ -23,7 +23,7 @@ from dfprivacy._ledger.address import (
     sync_to_disk,
     temporary_copy,
 )
-from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, memory_of, newest_state
+from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, states_known_at, newest_state
 from dfprivacy._ledger.names import (
     checked_analyst,
 )
@@ -120,7 +120,7 @@ class Store:
         self._engine: Engine | None = engine_of(url, where)
         file = file_of_address(url)
         self.file = None if file is None else Path(os.path.realpath(file))
-        self.memory = None if passing or where == MEMORY else memory_of(self.file or where)
+        self.memory = None if passing or where == MEMORY else states_known_at(self.file or where)
         self._make_file(reading="immutable" in url.query or url.query.get("mode") == "ro")
         fresh = self._make_missing_tables(backup=not passing)
         self._refuse_outdated(fresh=fresh)

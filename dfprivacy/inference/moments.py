@@ -261,7 +261,7 @@ class NoisyMoments:
         return self.laws[2].variance + (self.laws[1].variance if self.form == "private" else 0.0)
 
     @property
-    def doubtful(self) -> NDArray[np.bool_]:
+    def size_is_doubtful(self) -> NDArray[np.bool_]:
         """Whether the number of rows of a group is too noisy to divide by."""
         least = max(_FLOOR, _DOUBTFUL * math.sqrt(self.size_variance)) if self.size_variance else 0.0
         return np.asarray((self.estimate.n[..., 0] <= least).any(axis=-1))

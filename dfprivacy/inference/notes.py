@@ -157,7 +157,7 @@ def noise_notes(
     """
     noise, sampling = float(found.noise_standard_error), float(found.sampling_standard_error)
     times, hidden = noise / max(sampling, 1e-12 * noise, 1e-300), bool(found.unclear_variance)
-    noticed = [_SIZE] if sums.doubtful else []
+    noticed = [_SIZE] if sums.size_is_doubtful else []
     if times > (1.0 if hidden else _NOISY):
         opening = "Uninformative: the noise is as wide as the bounds. " if uninformative else ""
         much, least = f"{times:.2g} times", "at least " if hidden else ""

@@ -229,7 +229,7 @@ class NoisyWeighted:
         return replace(self, values=np.outer(rows, each))
 
     @property
-    def doubtful(self) -> bool:
+    def size_is_doubtful(self) -> bool:
         """Whether the sum of the weights of a group is too noisy to divide by."""
         least = _DOUBTFUL * math.sqrt(self.width) * self.laws[0].standard_deviation
         return bool((self.values[..., : self.width].sum(axis=-1) <= least).any())

@@ -34,7 +34,7 @@ _log = logging.getLogger("dfprivacy.server")
 _STATUS = {BudgetError: 402, LedgerError: 503, ReadError: 503}  # of other errors, 400
 
 
-def _answered(
+def _as_json_response(
     handle: Callable[[Request], Awaitable[Any]], ledger: str
 ) -> Callable[[Request], Awaitable[JSONResponse]]:
     """Decorate a handler: it answers in JSON, errors too, without a trace or the ledger's address."""
@@ -69,7 +69,7 @@ def _answered(
 def make_app(held: Held) -> Starlette:
     """Return the server's application."""
     desk = Desk(held)
-    answered = partial(_answered, ledger=held.ledger.where)
+    answered = partial(_as_json_response, ledger=held.ledger.where)
 
     @answered
     async def hello(request: Request) -> Any:

@@ -351,7 +351,7 @@ def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction
         if (mine.kind, mine.scale, mine.law) != (its.kind, its.scale, its.law):
             return None
         if mine.kind in {DISCOVERY, SURVEY, SPARSE}:
-            count, *alone = _key_distance(mine, its)
+            count, *alone = _distance_and_new_keys(mine, its)
             own = [sum(pair, Fraction(0)) for pair in zip(own, alone, strict=True)]
         elif mine.sums.shape != its.sums.shape:
             return None
@@ -393,7 +393,7 @@ def _step_loss(kind: str, scale: float, loss: Fraction) -> Fraction:
     return 1 / Fraction(scale) if kind in {"laplace", "cube"} else loss
 
 
-def _key_distance(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
+def _distance_and_new_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
     """Return the distance of key counts, and the probability that a table shows a key the other lacks.
 
     Of a known domain, a key that no row holds counts 0, and none is of one table alone.

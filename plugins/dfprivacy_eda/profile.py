@@ -106,13 +106,13 @@ class Profile(Release):
             if kind in {"number", "date"} and low is not None and high is not None:
                 beyond = self.beyond[at] if self.beyond else None
                 bounds[name] = FoundPair((low, high), math.inf if beyond is None else beyond)
-                if codes := self._code_values(at):
+                if codes := self._few_values(at):
                     categories[name] = codes
             elif kind == "text" and texts:
                 categories[name], missing[name] = [*texts, OTHER], OTHER
         return {"bounds": bounds, "categories": categories, "missing": missing}
 
-    def _code_values(self, at: int) -> list[Any]:
+    def _few_values(self, at: int) -> list[Any]:
         """Return the values of a numeric column, if most rows have one of a few values."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
         total = sum(count for _, count in held)

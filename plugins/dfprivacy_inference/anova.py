@@ -303,7 +303,7 @@ def conclude_anova(
 def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple[str, ...]:
     """Return notes on the reliability of the test and its estimates."""
     notes = []
-    if sums.doubtful or each.unclear_variance.any() or (sums.estimate.n < _MIN_GROUP_ROWS).any():
+    if sums.size_is_doubtful or each.unclear_variance.any() or (sums.estimate.n < _MIN_GROUP_ROWS).any():
         notes.append(
             "Uninformative: a group is small, or its size or variance may be mostly noise: do not trust the "
             f"p-value and the intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"

@@ -107,7 +107,7 @@ def _mmd_fields(groups: Groups, alpha: float, measured: MMDMeasurement, confiden
             measured.sizes,
             measured.rows,
         ),
-        **_missing_fields(groups, sizes, measured.count_noise),
+        **_missing_value_fields(groups, sizes, measured.count_noise),
     }
     if measured.informative:
         found["statistic"], found["mmd2"] = measured.statistic, measured.squared_mmd
@@ -134,11 +134,11 @@ def _moments_fields(comparison: Comparison, evidence: Contrast | tuple[Party, ..
         "variant": variant,
         "sizes": sizes if len(sizes) > 1 else sizes * 2,
         "locations": comparison.locations,
-        **({} if variant == "tcmc" else _missing_fields(groups, sizes, count_noise)),
+        **({} if variant == "tcmc" else _missing_value_fields(groups, sizes, count_noise)),
     }
 
 
-def _missing_fields(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict[str, Any]:
+def _missing_value_fields(groups: Groups, sizes: Sequence[float], count_noise: float) -> dict[str, Any]:
     """Return the result fields about rows or pairs with missing values."""
     if not groups.given or groups.rows is None:
         return {}

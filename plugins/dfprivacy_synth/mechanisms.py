@@ -124,7 +124,7 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
         cut = [even_edges(c) for c in numbers]
         planned.append((Stack(*(interval_counts(c, of) for c, of in zip(numbers, cut, strict=True))), finer))
         planned.append((Stack(*(Offsets(c, of.tolist()) for c, of in zip(numbers, cut, strict=True))), finer))
-    planned += [("select", _CHOSEN / max(tables, 1)), (_any_table(), each)] * tables
+    planned += [("select", _CHOSEN / max(tables, 1)), (_largest_table(), each)] * tables
     count, *more = curator.jointly(*planned)
 
     noisy = count(counted)
@@ -209,7 +209,7 @@ def _numeric(column: Column) -> bool:
     return column.categories is None
 
 
-def _any_table() -> RowFeatures:
+def _largest_table() -> RowFeatures:
     """Return features with as many cells as a table ever has."""
     return OneHot(Column("cells of a table", categories=tuple(range(CELLS_MAX))))
 
@@ -218,7 +218,7 @@ def _noise_of_table(
     curator: Curator, noisy: NoisyValue, counted: RowFeatures, first: Fraction, each: Fraction
 ) -> float:
     """Return the standard error of the counts in a table, from that of the first counts: public numbers only."""
-    one = _any_table().sensitivity(curator.neighbors, 2, frozenset())
+    one = _largest_table().sensitivity(curator.neighbors, 2, frozenset())
     public = frozenset(column.name for column in counted.columns if column.public)
     stacked = counted.sensitivity(curator.neighbors, 2, public)
     return float(noisy.parts[0].scales.max()) * one / stacked * math.sqrt(first / each)

@@ -160,7 +160,7 @@ def tested(sums: NoisyMoments, null: float, design: Design, side: str) -> Seen:
     known = infer(sums, mean_parameter(sums.values.shape[1]))
     p = known.pvalue(null, side)
     worst_p = worst_pvalue(p, skewness(known, sums), side)
-    noted = [sums.doubtful | is_unreliable(p, worst_p, level) for level in LEVELS]
+    noted = [sums.size_is_doubtful | is_unreliable(p, worst_p, level) for level in LEVELS]
     hits = [int(((p <= level) & ~of).sum()) for level, of in zip(LEVELS, noted, strict=True)]
     return Seen(design, len(p), hits, float((p <= LEVELS[0]).mean()), float(noted[0].mean()))
 
@@ -209,7 +209,7 @@ def levels_anova(runs: int = 200) -> Rows:
             sums = noisy_sums(rng, exact, design.epsilon, way, np.diff([0, *cuts, sum(design.sizes)]).astype(float))
             p, each = omnibus(sums).pvalue, infer(sums, mean)
             small = (sums.estimate.n < fewest).any(axis=(-2, -1))
-            silent = sums.doubtful | each.unclear_variance.any(axis=-1) | small
+            silent = sums.size_is_doubtful | each.unclear_variance.any(axis=-1) | small
             worst_p = worst_pvalue(p, skewness(each, sums).max(axis=-1))
             noted = [silent | is_unreliable(p, worst_p, level) for level in LEVELS[:2]]
             hits = [int(((p <= level) & ~of).sum()) for level, of in zip(LEVELS, noted, strict=False)]

@@ -313,7 +313,7 @@ def test_the_level_holds(kind, sizes, mean, sd, epsilon):
 
     for p in (2 * np.minimum(less, 1 - less), 1 - less, less):
         for level in (0.05, 0.01, 0.001):
-            assert ((p <= level) & ~sums.doubtful).sum() <= stats.binom.isf(1e-6, len(p), 1.2 * level)
+            assert ((p <= level) & ~sums.size_is_doubtful).sum() <= stats.binom.isf(1e-6, len(p), 1.2 * level)
 
 
 # Planning.

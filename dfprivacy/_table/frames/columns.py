@@ -79,7 +79,7 @@ def read_column(column: Column, read: Read) -> Raw:
         return taken
     if read.domain == "people":
         return encode_distinct(_names_of_people(column))
-    numbers, texts = _numbers_and_texts(column, keys=read.domain is ...)
+    numbers, texts = _split_numbers_from_texts(column, keys=read.domain is ...)
     if texts is None:
         return np.full(len(column), np.nan) if numbers is None else numbers
     if read.domain is not None:
@@ -139,7 +139,7 @@ def _to_arrow(values: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
-def _numbers_and_texts(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
+def _split_numbers_from_texts(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
     """Return the numbers and the texts of a column; if these are keys, dates become texts."""
     if isinstance(column, np.ndarray):
         return column, None
