@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dfprivacy import _forks as forks
 from dfprivacy._ledger.address import connect_to_file, file_uri, ledger_address, sync_to_disk, temporary_copy
-from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, states_known_at, newest_state
+from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, newest_state, states_known_at
 from dfprivacy._ledger.ledger import Ledger, open_ledger
 from dfprivacy._ledger.tables import current_time, tables
 from dfprivacy.errors import LedgerError

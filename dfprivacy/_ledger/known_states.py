@@ -23,7 +23,7 @@ from dfprivacy import _forks as forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LedgerState", "StateMemory", "lacks_known_state", "states_known_at", "newest_state"]
+__all__ = ["LedgerState", "StateMemory", "lacks_known_state", "newest_state", "states_known_at"]
 
 _LARGEST = 20_000  # bytes of the file beside a ledger; a longer one is written anew
 _lock = forks.Lock()

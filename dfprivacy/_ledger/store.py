@@ -23,7 +23,7 @@ from dfprivacy._ledger.address import (
     sync_to_disk,
     temporary_copy,
 )
-from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, states_known_at, newest_state
+from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, newest_state, states_known_at
 from dfprivacy._ledger.names import (
     checked_analyst,
 )
