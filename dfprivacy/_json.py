@@ -264,7 +264,7 @@ def _to_plain(value: Any) -> Any:  # noqa: C901 - one case for each type
         return {_checked_key(key): _to_plain(item) for key, item in value.items()}
     if isinstance(value, str):
         return value
-    raise TypeError(f"a {type(value).__name__} cannot be written down")
+    raise TypeError(f"a {type(value).__name__} cannot be written as JSON")
 
 
 def _number_to_plain(value: float | Fraction | Decimal) -> Any:
@@ -275,7 +275,7 @@ def _number_to_plain(value: float | Fraction | Decimal) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": str(value)}
     if isinstance(value, int) and value.bit_length() > _BITS_MAX:
-        raise TypeError("a whole number of thousands of digits cannot be written down")
+        raise TypeError("a whole number of thousands of digits cannot be written as JSON")
     return value
 
 

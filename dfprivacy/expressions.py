@@ -596,7 +596,7 @@ def _widen(low: float, high: float) -> Span:
 
 
 def _increasing(function: Callable[[float], float], least: float = -math.inf) -> Callable[[Any], Span]:
-    """Return the map from the span of x to the span of an increasing function of x, defined from `least` on."""
+    """Return a function that maps the range of x to that of f(x), for an increasing f defined for x >= `least`."""
 
     def span(a: Any) -> Span:
         (a,) = _numbers(a)

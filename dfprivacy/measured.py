@@ -226,7 +226,7 @@ class DiscoveredKeys:
     noise : MeasurementRecord or None
         The same in words; None where the keys are public.
     domain : int or None
-        How many keys there can be, where that is known: then any of them may be shown, though no row holds it.
+        How many keys there can be, where that is known: then any of them may be shown, though it occurs in no row.
     """
 
     keys: tuple[Any, ...]

@@ -425,13 +425,13 @@ class Account:
         return self.ledger.read(self.select_rows(tables().answers, calls), Answer.read)
 
     def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
-        """Return answers of the wanted calls, newest first, after skipping some."""
+        """Return answers of the selected calls, newest first, after skipping some."""
         table = tables().answers
         query = _newest_first(self._select_calls(wanted, table), table, most).offset(skipped)
         return self.ledger.read(query, Answer.read)
 
     def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
-        """Count the charges or answers of the wanted calls."""
+        """Count the charges, or the answers, of the selected calls."""
         from sqlalchemy import func
 
         table = tables().charges if kind == "charges" else tables().answers
@@ -464,7 +464,7 @@ class Account:
             ]
 
     def _select_calls(self, wanted: CallSelection, table: Table) -> Select[Any]:
-        """Select the wanted calls, oldest first."""
+        """Return the database query of the selected calls, oldest first."""
         query, (first, last) = self.select_rows(table), wanted.moments
         if wanted.method is not None:
             methods = [wanted.method] if isinstance(wanted.method, str) else wanted.method

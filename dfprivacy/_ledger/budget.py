@@ -146,7 +146,7 @@ class Releases(Sequence[Release]):
         Raises
         ------
         ArgumentError
-            If a date is none.
+            If it is not a date.
 
         Examples
         --------

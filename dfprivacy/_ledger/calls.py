@@ -131,7 +131,7 @@ class CallSelection:
     Raises
     ------
     ArgumentError
-        If a date is none.
+        If it is not a date.
     """
 
     method: str | tuple[str, ...] | None = None

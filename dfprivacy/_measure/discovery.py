@@ -59,9 +59,10 @@ class Discovery(CallState):
         Returns
         -------
         DiscoveredKeys
-            The keys whose noisy count reaches a threshold. Without a domain, a key that no row holds is never among
-            them, and one that a single row holds with probability delta at most. With one, any may be: of those
-            that no row holds 0.05 on average, at most. All keys, exact and free, if the columns are public.
+            The keys whose noisy count reaches a threshold. Without a domain, a key that occurs in no row is never
+            among them, and one that occurs in a single row is with probability delta at most. With a domain, of
+            the keys that occur in no row at most 0.05 are, on average. All keys, exact and free, if the columns are
+            public.
 
         Raises
         ------
@@ -162,7 +163,7 @@ class Discovery(CallState):
         tuple of SurveyedColumn
             For each column the numbers of rows with a number, or a date, in each interval, with a text, with
             nothing that can be used, and with each value that can be a key of `discover`: those that reach a
-            threshold. What no row holds is never among them.
+            threshold. What occurs in no row is never among them.
 
         Raises
         ------
@@ -222,9 +223,9 @@ class Discovery(CallState):
         frame = self._table.frame
         if isinstance(frame, SampledFrame) and not frame.frame.settled:
             raise ArgumentError(
-                "A sample of a query, a stream or a cluster has declared columns only, and this question reads "
-                "others.",
-                "Ask the whole table.",
+                "A sample of a database, a stream or a cluster keeps declared columns only, and this question "
+                "reads others.",
+                "Declare them (bounds= or categories=), or ask the view of the whole table.",
             )
 
 

@@ -141,7 +141,8 @@ class JointMeasurements(Sums, Decisions):
         def select(statistic: Statistic) -> int:
             if not unused:
                 raise PluginError(
-                    f"{statistic.describe()} is selected from twice.", 'Give jointly() one "select" for each.'
+                    f'One "select" of jointly() is used twice, for {statistic.describe()}.',
+                    'Pass one "select" for each.',
                 )
             chosen: NDArray[Any] = self._select(statistic, unused.pop())
             return int(chosen[0])

@@ -259,7 +259,7 @@ class PackageOrigins(dict[str, str]):
         return f"{kind.__module__}:{kind.__qualname__}, {origin}"
 
     def describe_once(self, value: object, write: Callable[[], object]) -> str:
-        """Return the description of a value, computed once for all groups of a call."""
+        """Return the JSON description of an argument, written once and reused for all groups of a call."""
         if id(value) not in self._texts:
             self._texts[id(value)] = value, json.dumps(write())  # which keeps the identity taken
         return self._texts[id(value)][1]

@@ -130,9 +130,11 @@ class Arc:
 
 
 def check_messages(labels: NDArray[np.int64], arc: Arc) -> None:
-    """Raise an error for places outside the circle; its message quotes no value."""
+    """Raise an error unless all labels are integers from 0 to N - 1; the error shows no label."""
     if labels.dtype != np.int64 or (labels.size and (labels.min() < 0 or labels.max() >= arc.places)):
-        raise ArgumentError("Messages are drawn for places from 0 to N - 1 only.", "Clip the places first.")
+        raise ArgumentError(
+            "Randomised responses are drawn for labels from 0 to N - 1 only.", "Clip the labels first."
+        )
 
 
 def _exp_below(epsilon: Fraction) -> Fraction:

@@ -354,7 +354,7 @@ def discover(
     Returns
     -------
     Discover
-        What stands in place of the categories. The column then has those that enough rows hold, as
+        What stands in place of the categories. The column then has those that occur in enough rows, as
         ``find_categories`` finds them, or ``value_counts`` in a domain, and ``"other"``, which all else counts as.
         The account is charged the first time; a table that is protected again with the same words finds them in its
         ledger.

@@ -53,7 +53,9 @@ def add_commands(commands: Any) -> None:
     analysts.add_argument(
         "--oidc", action="store_true", help="the name is the identity provider's, and no token is made"
     )
-    analysts.add_argument("--custodian", action="store_true", help="a token for the page, where questions are seen")
+    analysts.add_argument(
+        "--custodian", action="store_true", help="a token for the custodian's page, which lists the questions"
+    )
     where = "a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's"
     analysts.add_argument("--ledger", help=where)
     analysts.set_defaults(run=_run_analysts, usage=analysts.error)

@@ -56,7 +56,7 @@ def serve(
     if (certfile is None) != (keyfile is None):
         raise ArgumentError("TLS needs a certificate and its key.", "Name both: --certfile FILE --keyfile FILE.")
     if not 0 <= port < 1 << 16:
-        raise ArgumentError(f"port = {port} is none.", "Name one from 0 to 65535.")
+        raise ArgumentError(f"port={port} is not a port number.", "Give a number from 0 to 65535.")
     config = uvicorn.Config(
         make_app(held),
         ssl_certfile=certfile,

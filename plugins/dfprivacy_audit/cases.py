@@ -252,8 +252,8 @@ def further_tables(case: Case) -> dict[str, list[Row]]:
     single = [[cell, *(other for other in cells if other != cell for _ in range(12))] for cell in cells[::-1]]
     made = {
         **{f"given {at}": [dict(row) for row in rows] for at, rows in enumerate(case.tables, 1)},
-        "one of the last group": _filled_rows(case, single[0], anywhere),
-        "one of the first group": spread_numbers(single[-1]),
+        "one row of the last group": _filled_rows(case, single[0], anywhere),
+        "one row of the first group": spread_numbers(single[-1]),
         "in order of the groups": spread_numbers(sorted(crowd, key=cells.index)),
         "lowest or highest": _filled_rows(case, crowd, lambda low, high: low if rng.random() < 0.5 else high),  # noqa: PLR2004
         "many rows": _filled_rows(case, [cells[at % len(cells)] for at in range(_LARGE_TABLE)], anywhere),

@@ -189,7 +189,7 @@ def answers(audit: Audit) -> str:
         lengths.append({path for path, length in _array_lengths(plain, "") if length in sizes})
     if (both := lengths[0] & lengths[1]) and not audit.mechanism.local:
         raise Failed(f"the release holds values as many as the rows of the table: {sorted(both)}")
-    return "no NaN, equal after JSON, no field as long as the table"
+    return "the result has no NaN, is equal after a round trip through JSON, and has no field with an entry per row"
 
 
 def _answers_its_owner(audit: Audit, own: Any) -> None:
@@ -337,7 +337,7 @@ def charges_first_and_for_good(audit: Audit) -> str:
 
 def _check_price(trace: Recording, row: Row | None, epsilon: Fraction, delta: Fraction) -> None:
     if trace.second not in {None, trace.charges}:
-        raise Failed(f"of two accounts, one is charged {trace.charges}, and the other {trace.second}")
+        raise Failed(f"the same call charges one account {trace.charges}, and the other account {trace.second}")
     if trace.epsilon > epsilon or trace.delta > delta:
         raise Failed(f"it charges epsilon {float(trace.epsilon):g}, delta {float(trace.delta):g} with {row}")
     paid = trace.release.privacy if trace.release else None

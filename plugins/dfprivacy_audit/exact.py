@@ -13,7 +13,7 @@ are the same on both tables, the loss between the tables is at most
   thresholds share, and 2 c times it over the scale of each value's own;
 - the decision of a permutation test: twice the largest difference of the values over the scale; its p-value: four
   times;
-- keys that enough rows hold: the L1 distance of the counts of the keys that both tables have, over the scale, but
+- keys that occur in enough rows: the L1 distance of the counts of the keys that both tables have, over the scale, but
   for the probability that one is shown which only one of them has. That probability is taken from delta;
 - keys of a known domain: the L1 distance of the counts of all keys, over the scale.
 
@@ -396,7 +396,7 @@ def _step_loss(kind: str, scale: float, loss: Fraction) -> Fraction:
 def _distance_and_new_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
     """Return the distance of key counts, and the probability that a table shows a key the other lacks.
 
-    Of a known domain, a key that no row holds counts 0, and none is of one table alone.
+    Of a known domain, a key that occurs in no row counts 0, and none is of one table alone.
     """
     counts, others = (dict(zip(draw.keys, draw.sums.tolist(), strict=True)) for draw in (a, b))
     keys = {**counts, **others} if a.kind == SPARSE else counts.keys() & others.keys()

@@ -87,7 +87,7 @@ DECISIONS = ("arc", "selection", "sparse vector", "rank", "test")
 """Kinds of draws whose loss is charged as a whole."""
 
 DISCOVERY = "discovery"
-"""The kind of draw that shows the keys that enough rows hold, whose loss is charged with a delta."""
+"""The kind of draw that shows the keys that occur in enough rows, whose loss is charged with a delta."""
 
 SPARSE = "sparse"
 """The kind that does so among all keys of a known domain, whose loss is that of Laplace noise on all of them."""

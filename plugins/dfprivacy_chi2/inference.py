@@ -291,7 +291,7 @@ class UnitCircleTest:
 
     @property
     def statistic(self) -> float:
-        """Smallest possible Pearson's χ²: computed at the possible share of X = 1 nearest 1/2."""
+        """Smallest Pearson's χ² that fits the release: that for the share of X = 1 nearest to 1/2 that fits it."""
         p = nulls.share_nearest_half(self.rate)
         return max(0.0, self.tau * (1 + (max(self.released, 0.0) ** 2 - 1) / (4 * p * (1 - p))))
 

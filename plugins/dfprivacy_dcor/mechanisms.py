@@ -267,7 +267,7 @@ def dcor_screen(
     n = checked_rows(curator, y, *candidates, nan_policy=nan_policy)
     if top > len(candidates):
         raise ArgumentError(
-            f"top={top!r} exceeds the number of columns, {len(candidates)}.", "Select fewer columns."
+            f"top={top!r} exceeds the number of columns, {len(candidates)}.", f"Use top={len(candidates)} or less."
         )
     places = curator.select(Scores(candidates, y, n), top=top, share="1/2" if estimate else None)
     best = [candidates[int(place)] for place in places]

@@ -115,7 +115,7 @@ class FoundBounds(Release):
         """Write the bounds that were found."""
         told = [f"{self._label(name)} {self._bounds_text(at)}" for at, name in enumerate(self.columns[:_LISTED])]
         more = f"; and {len(self.columns) - _LISTED} more columns below" if len(self.columns) > _LISTED else ""
-        return f"Bounds were found: {'; '.join(told)}{more} (at 95%)."
+        return f"Bounds were found: {'; '.join(told)}{more} (95% confidence)."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the noisy counts of the intervals, and the threshold above which intervals are within the bounds."""

@@ -1,4 +1,4 @@
-"""Categories of columns without declared ones: the values that enough rows hold."""
+"""Categories of columns without declared ones: the values that occur in enough rows."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class FoundCounts(Counts):
     threshold : int
         What a noisy count had to reach. No other value is told from those that nobody holds.
     domain : int or None
-        How many values there can be, where that is known. Then any of them may be here, though no row holds it.
+        How many values there can be, where that is known. Then any of them may be here, though it occurs in no row.
     false : float
-        How many that no row holds are here on average, at most.
+        How many values that occur in no row are here on average, at most.
     other, other_standard_error : float or None
         Rows that hold none of these, missing values among them, and the standard error; None where the number of
         rows is private.
@@ -208,7 +208,7 @@ class FoundCategories(Release):
         ]
         some = "; ".join(told[:_MAX_LISTED])
         more = f"; and {len(told) - _MAX_LISTED} more columns below" if len(told) > _MAX_LISTED else ""
-        return f"Of values that at least about {min(self.thresholds):,} rows hold, {some}{more}."
+        return f"Among values that occur in about {min(self.thresholds):,} rows or more, {some}{more}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the count of each value of each column, with its interval."""

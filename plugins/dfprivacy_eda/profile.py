@@ -55,7 +55,7 @@ class Profile(Release):
     mean, std, skewness : tuple of float or None
         Of numbers and dates within these bounds, from a histogram; None where there is too much noise.
     values : tuple of tuples
-        The values that enough rows hold, the most frequent first.
+        The values that occur in enough rows, the most frequent first.
     counts : tuple of tuples of float
         The noisy number of rows that hold each.
     size : int or None
@@ -135,7 +135,8 @@ class Profile(Release):
         kinds = [kind or "nothing seen" for kind in self.kinds]
         told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
         names = self._label(*self.columns)
-        return f"{len(self.columns)} columns, {list_text(told)}, from {self.threshold:,} rows on: {names}."
+        seen = f"what occurs in about {self.threshold:,} rows or more is seen"
+        return f"{len(self.columns)} columns, {list_text(told)} ({seen}): {names}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number of rows with a value and without one, for each column, with intervals."""
@@ -165,7 +166,7 @@ class Profile(Release):
             if self.low[at] is not None:
                 words.append(" to ".join(_end_text(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
             if self.beyond and (outside := self.beyond[at]) is not None:
-                words[-1] += f", with at most {outside:,.0f} rows beyond (at 95%)"
+                words[-1] += f", with at most {outside:,.0f} rows beyond (95% confidence)"
             of = {"mean": self.mean[at], "std": self.std[at], "skewness": self.skewness[at]}
             if known := [f"{name} {value:.3g}" for name, value in of.items() if value is not None]:
                 words.append(", ".join(known))

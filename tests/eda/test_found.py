@@ -433,7 +433,7 @@ def test_a_profile_says_what_lies_beyond():
         alone += found.low[0] < 1 / 512
     assert missed <= 6
     assert alone >= 6
-    assert f"with at most {found.beyond[0]:,.0f} rows beyond (at 95%)" in repr(found)
+    assert f"with at most {found.beyond[0]:,.0f} rows beyond (95% confidence)" in repr(found)
 
 
 def test_a_profile_reaches_beyond_what_was_seen():

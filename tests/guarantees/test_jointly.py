@@ -137,7 +137,7 @@ def test_noise_follows_the_parts():
 REFUSED = [
     ("larger radius or dimension", 1, longer, {}, {}),
     ("measured twice", 1, again, {}, {"neighbors": "add_remove"}),
-    ("selected from twice", 1, chosen_twice, {}, {}),
+    ("is used twice", 1, chosen_twice, {}, {}),
     ("hold a sum", 0, only_chosen, {}, {}),
     *[("at most 1", 0, parts, {"shares": each}, {}) for each in ([], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"])],
     ("delta", 0, parts, {"delta": None}, {"delta": 0}),

@@ -1,4 +1,4 @@
-"""Keys that enough rows hold, and what columns hold of which nothing was declared: counts, thresholds, privacy."""
+"""Keys that occur in enough rows, and what columns hold of which nothing was declared: counts, thresholds, privacy."""
 
 # ruff: noqa: SIM300, PD011 - no pandas here; expected == actual
 
@@ -41,7 +41,7 @@ RELATIONS = {"add_remove": 1, "replace_one": 2}
 
 @dp.mechanism(columns={"columns": ["any"]}, delta=True)
 def keys_of(curator, columns, *, share=None):
-    "The keys that enough rows hold."
+    "The keys that occur in enough rows."
     found = curator.discover(columns if len(columns) > 1 else columns[0], share=share)
     return {"keys": list(found.keys), "counts": found.counts.tolist(), "threshold": found.threshold}
 

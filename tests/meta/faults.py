@@ -881,7 +881,7 @@ def honest_difference():
 
 
 def honest_keys():
-    """The keys that enough rows hold."""
+    """The keys that occur in enough rows."""
 
     def found(curator, column):
         keys = curator.discover(column)

@@ -35,8 +35,8 @@ def test_tables_have_groups_of_every_size():
         for name, rows in further_tables(case).items()
     }
 
-    assert ("a", *"b" * 12) in made["one of the first group"]
-    assert tuple("b" * 13) in made["one of the first group"]
+    assert ("a", *"b" * 12) in made["one row of the first group"]
+    assert tuple("b" * 13) in made["one row of the first group"]
     assert 240 == len(further_tables(case)["many rows"])
 
 
