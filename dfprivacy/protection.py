@@ -86,8 +86,8 @@ def protect(
     categories : mapping of str to sequence, optional
         The values each categorical column may take, from knowledge outside the data; ``[False, True]`` for a
         column of booleans. Nothing is taken from the types of the columns: one value can change them.
-        `dp.discover() <dfprivacy.discover>` for those that occur in enough rows, at a price, and ``"other"``. Of a huge
-        known domain, counts need no declaration: ``view.value_counts(column, domain=...)``.
+        `dp.discover() <dfprivacy.discover>` for those that occur in enough rows, at a price, and ``"other"``. Of a
+        huge known domain, counts need no declaration: ``view.value_counts(column, domain=...)``.
     public : sequence of str, optional
         Columns whose values are not protected, such as a study arm: neighbouring tables agree on them.
     neighbors : {"replace_one", "add_remove"}

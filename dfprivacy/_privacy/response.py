@@ -132,9 +132,7 @@ class Arc:
 def check_messages(labels: NDArray[np.int64], arc: Arc) -> None:
     """Raise an error unless all labels are integers from 0 to N - 1; the error shows no label."""
     if labels.dtype != np.int64 or (labels.size and (labels.min() < 0 or labels.max() >= arc.places)):
-        raise ArgumentError(
-            "Randomised responses are drawn for labels from 0 to N - 1 only.", "Clip the labels first."
-        )
+        raise ArgumentError("Randomised responses are of labels from 0 to N - 1 only.", "Clip the labels first.")
 
 
 def _exp_below(epsilon: Fraction) -> Fraction:

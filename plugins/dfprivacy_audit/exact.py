@@ -13,8 +13,8 @@ are the same on both tables, the loss between the tables is at most
   thresholds share, and 2 c times it over the scale of each value's own;
 - the decision of a permutation test: twice the largest difference of the values over the scale; its p-value: four
   times;
-- keys that occur in enough rows: the L1 distance of the counts of the keys that both tables have, over the scale, but
-  for the probability that one is shown which only one of them has. That probability is taken from delta;
+- keys that occur in enough rows: the L1 distance of the counts of the keys that both tables have, over the scale,
+  but for the probability that one is shown which only one of them has. That probability is taken from delta;
 - keys of a known domain: the L1 distance of the counts of all keys, over the scale.
 
 The last six hold if whatever else the chances depend on is the same on both tables.

@@ -323,11 +323,11 @@ def value_counts(
         A column of sampling weights, with bounds from 0 or above: counts and shares are those of the population
         that they stand for. Weights count as clipped to their bounds; rows without one are left out.
     categories : {"declared", "discover"}
-        Count the categories that were declared; or the values that occur in enough rows, whatever was declared, which
-        takes a delta.
+        Count the categories that were declared; or the values that occur in enough rows, whatever was declared,
+        which takes a delta.
     domain : list, range, or str, optional
-        All values that there can be, however many, for counts of those that occur in enough rows, without a delta: a
-        list of codes, a range of whole numbers, or a pattern of texts, such as ``"[A-Z][0-9]{2}"`` or, with ``\d``
+        All values that there can be, however many, for counts of those that occur in enough rows, without a delta:
+        a list of codes, a range of whole numbers, or a pattern of texts, such as ``"[A-Z][0-9]{2}"`` or, with ``\d``
         for a digit, ``r"\d{5}"``. A value that is none of them counts nowhere. What was declared is not used.
     nan_policy : {"omit", "fill", "raise"}
         ``"raise"`` refuses missing values, where the column is public; the others leave them out.
@@ -368,8 +368,8 @@ def value_counts(
     Rows in no category are known where the number of rows is public: they
     are what is left, with the noise of all counts. Of a domain of d values, those are shown whose noisy count
     reaches a threshold of about b ln(20 d) rows, where b = 2/ε if rows change and 1/ε if they come and go: at
-    ε = 1, 29 rows or 15 for 100,000 values, 47 or 24 for a billion. So 0.05 values that occur in no row are shown on
-    average, at most.
+    ε = 1, 29 rows or 15 for 100,000 values, 47 or 24 for a billion. So 0.05 values that occur in no row are shown
+    on average, at most.
     It takes the time of the rows, however large d is.
 
     References

@@ -1,4 +1,4 @@
-"""Keys that occur in enough rows, and what columns hold of which nothing was declared: counts, thresholds, privacy."""
+"""Keys that occur in enough rows, and columns of which nothing was declared: counts, thresholds, privacy."""
 
 # ruff: noqa: SIM300, PD011 - no pandas here; expected == actual
 
