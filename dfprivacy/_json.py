@@ -22,7 +22,7 @@ R = TypeVar("R", bound="JsonConversion")
 
 _COLUMN_TEXTS = ("column_words", "column_units")
 _COMMON_FIELDS = frozenset({"privacy", "library", "covers", *_COLUMN_TEXTS})  # fields that are not of every result
-_BITS_MAX = 14_000  # of a whole number: Python writes no more than 4,300 digits
+_BITS_MAX = 14_000  # of an integer: Python writes no more than 4,300 digits
 
 _types: dict[str, type[JsonConversion]] = {}
 loaders: list[Callable[[], object]] = []
@@ -194,7 +194,7 @@ def _read_fields(plain: Mapping[str, Any]) -> dict[str, Any]:
         isinstance(of, Mapping) and all(isinstance(each, str) for each in of.values()) for of in words.values()
     )
     if "library" in plain or not texts:
-        raise TypeError  # whoever asks has a library: it is never written down
+        raise TypeError  # whoever asks has a library: it is never stored
     beside = {"type", "privacy", *_COLUMN_TEXTS}
     rich = {key: _from_plain(value) for key, value in plain.items() if key not in beside}
     return {**rich, **{name: dict(of) for name, of in words.items()}}
@@ -275,7 +275,7 @@ def _number_to_plain(value: float | Fraction | Decimal) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {"$float": str(value)}
     if isinstance(value, int) and value.bit_length() > _BITS_MAX:
-        raise TypeError("a whole number of thousands of digits cannot be written as JSON")
+        raise TypeError("an integer of thousands of digits cannot be written as JSON")
     return value
 
 

@@ -58,7 +58,7 @@ ITEMS_MAX = 250_000
 
 _TEXT_MAX = 10**5  # characters of a text
 _DEPTH_MAX = 20  # lists in lists
-_BITS_MAX = 1000  # of a whole number: it is a float as well
+_BITS_MAX = 1000  # of an integer: it is a float as well
 _TABLE_LIBRARIES = {"pandas", "polars", "pyarrow", "duckdb", "_duckdb", "dask", "pyspark"}
 _SMALL_TYPES = (bool, float, type(None))
 _SURROGATES = re.compile("[\ud800-\udfff]")

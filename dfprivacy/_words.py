@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 __all__ = ["call_as_text", "condition_as_text", "value_as_text"]
 
-_EXACT = 1e15  # below which all digits of a whole number are shown
+_EXACT = 1e15  # below which all digits of an integer are shown
 
 
 def call_as_text(name: str, arguments: Iterable[tuple[str, str]]) -> str:

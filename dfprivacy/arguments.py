@@ -59,7 +59,7 @@ class Range:
             raise PluginError(f"{self!r} contains no more than one number.", "Give the lower end first.")
 
     def __contains__(self, number: float) -> bool:
-        if number != number:  # noqa: PLR0124 - NaN, also where a whole number is no float
+        if number != number:  # noqa: PLR0124 - NaN, also where an integer is no float
             return False
         number = 0 if abs(number) < _TINY else number
         above = -math.inf < number if self.low is None else self.low < number
@@ -222,7 +222,7 @@ class _AllowedType:
         ends = "".join(f" {each}" for each in self.ranges)
         if self.of is float:
             return f"a number{ends}" if ends else "a finite number or a date"
-        names = {int: "a whole number", str: "a string", bool: "True or False", NoneType: "None"}
+        names = {int: "an integer", str: "a string", bool: "True or False", NoneType: "None"}
         return f"{names[self.of]}{ends}"
 
 

@@ -33,7 +33,7 @@ class Keep:
     Attributes
     ----------
     column : str
-        Of whole numbers or floats if there are limits, of text if there are texts.
+        Of integers or floats if there are limits, of text if there are texts.
     low, high : float or None
         The numbers that are kept; None where there is no limit. A missing number may go.
     texts : tuple of str or None
@@ -94,7 +94,7 @@ class Engine(ABC):
         Parameters
         ----------
         column : str
-            Names people, by whole numbers or text: equal ones are of one person.
+            Names people, by integers or text: equal ones are of one person.
 
         Returns
         -------
@@ -122,7 +122,7 @@ class Engine(ABC):
         other : Engine
             The other table.
         on : str
-            The column that names people in both: whole numbers, text or bytes in both, or Python objects in both.
+            The column that names people in both: integers, text or bytes in both, or Python objects in both.
         how : {"left", "inner"}
             Whether a row that meets no other one is kept, with missing values.
         own, others : sequence of str

@@ -1,6 +1,6 @@
 """Columns computed from other columns: a small closed language, evaluated row by row.
 
-An expression is a tree of operations on columns and constants. It can be written down, so that questions about it
+An expression is a tree of operations on columns and constants. It can be written as JSON, so that questions of it
 are replayed and travel in requests. A row's value is a function of that row alone, and the bounds of the values
 follow from those of the columns by interval arithmetic.
 
@@ -993,7 +993,7 @@ def _read_power(value: Any) -> float:
 
 def _read_decimals(value: Any) -> float:
     if _read_constant(value) not in range(-15, 16):
-        raise ArgumentError(f"decimals{quoted(value)} is not a whole number from -15 to 15.", "Write one.")
+        raise ArgumentError(f"decimals{quoted(value)} is not an integer from -15 to 15.", "Write one.")
     return _read_constant(value)
 
 

@@ -45,7 +45,7 @@ class NoiseLaw:
 
     Examples
     --------
-    Counts at ε = 1, on whole numbers and on real ones:
+    Counts at ε = 1, on integers and on real ones:
 
     >>> whole, real = NoiseLaw(1.0, 1.0), NoiseLaw(1.0)
     >>> round(whole.variance, 3), round(real.variance, 3)

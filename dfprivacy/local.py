@@ -1,7 +1,7 @@
 r"""Local differential privacy: each row sends one randomised message, so no one is trusted with the rows.
 
 A row is mapped to one of N places on a circle, and a randomised place is released. Places on the arc around the
-true one are all equally likely, p to q times as likely as the others, for whole numbers
+true one are all equally likely, p to q times as likely as the others, for integers
 :math:`p/q \le e^\varepsilon`.
 So the chance of any message changes by at most that when its row does, exactly, and the whole release is
 ε-differentially private for tables that differ in one row: no other message depends on it. An arc of one place is

@@ -104,7 +104,7 @@ def protect(
         Where the accounts are kept: a SQLite file, a database URL, or ``"memory:"``; default: the environment
         variable ``DFPRIVACY_LEDGER``, else a file in the user's data directory.
     unit : str, optional
-        Where a person may have several rows, the column that says whose a row is, of whole numbers or text. What is
+        Where a person may have several rows, the column that says whose a row is, of integers or text. What is
         protected is then all rows of any one person, and the number of rows is private.
     max_rows : int, optional
         With `unit`: how many rows of one person count at most. Noise grows with it, and of a person with more rows

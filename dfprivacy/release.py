@@ -59,7 +59,7 @@ class Exact:
     """An exact result without noise, for the table's owner alone: not a `Release`, and not part of one.
 
     The form of a method for the owner (`dfprivacy.Mechanism.holds`) returns an object of a subclass, which says
-    first of all that it is not private. No question takes one as an argument, and none is written down.
+    first of all that it is not private. No question takes one as an argument, and none is stored.
     """
 
     def __repr__(self) -> str:

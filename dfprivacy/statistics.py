@@ -131,7 +131,7 @@ class OfSums(Statistic):
 
     @abstractmethod
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the statistic from the exact sums, of the features' shape; counts are whole numbers."""
+        """Compute the statistic from the exact sums, of the features' shape; counts are integers."""
 
 
 class OfRows(Statistic):

@@ -186,7 +186,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         on : str
             The column that names people in both tables: the `unit` of a table that has one. A table without one has
             one row a person, as it was declared, and ``on`` says which column of it names them. In both tables it
-            is of whole numbers, or in both of text.
+            is of integers, or in both of text.
         how : {"left", "inner"}
             Whether a row that meets no row of the other table is kept, with missing values. A row that names nobody
             is left out.

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _DIGITS = 6  # significant ones, where nothing is known of the error
-_EXACT = 1e15  # whole numbers below it are written out
+_EXACT = 1e15  # integers below it are written out
 _LEAST = 0.001  # a p-value below it is not written out
 _CLEARLY = 5.0  # standard errors above 0: of a thousand columns that miss nothing less than one is said to
 _WHOLE = 0.995  # a part from which on it is all

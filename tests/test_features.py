@@ -204,7 +204,7 @@ REFUSED = [
     *((lambda e=e: Bins(X, e), "and increasing") for e in ([0], [0, 0, 1], [0, math.inf], [1, 0], [math.nan, 1])),
     *((lambda w=w, v=v: Bins(X, [0, 1, 2, 3], widths=w, weights=v), "3 intervals")
       for w, v in (((2,), (1,)), ((1,), (1, 2)), ((), ()), ((0,), (1,)))),
-    *((lambda w=w: Bins(X, [0, 1], weights=(w,)), "whole numbers") for w in (0, 0.5, -1)),
+    *((lambda w=w: Bins(X, [0, 1], weights=(w,)), "integers") for w in (0, 0.5, -1)),
     (lambda: Given(of=Moments(X)), "no column"),
     *((lambda t=t: Given(X, tally=t), "not a pair of finite numbers") for t in ((0, 0), (1,), (math.inf, 1))),
     *((lambda b=b: Weighted(Column("w", bounds=b), Count()), "not negative") for b in ((-1.0, 1.0), (-2.0, 0.0))),

@@ -231,7 +231,7 @@ def _describe_table(table: Table, named: Sequence[Column]) -> dict[str, Any]:
 
 
 def _canonical_value(value: Any) -> Any:
-    """Write a whole number as an integer, as 30 and 30.0 are equal arguments, and a release as its digest."""
+    """Write 30.0 as 30, for they are equal arguments, and a release as its digest."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, Fraction | Decimal) and math.isfinite(value):
         value = float(value) if Fraction(value) == float(value) else Fraction(value)

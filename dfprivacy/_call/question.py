@@ -46,7 +46,7 @@ class Question(Call):
     def ask(self) -> Release:
         """Answer from the ledger if it has the answer; else pay, measure and conclude."""
         if self.target.asker is not None:
-            return self.target.asker(self)  # type: ignore[no-any-return]  # a question that was written down, too
+            return self.target.asker(self)  # type: ignore[no-any-return]  # a question of a file, too
         question, table = self._with_prepared_arguments(), self.target.table
         release = question._kept_answer() or question._implied_answer() or question._paid_answer()  # noqa: SLF001 - its own
         first = table.parts[0] if table.parts else table

@@ -647,7 +647,7 @@ def _sum_of_charges(accountant: Accountant, made: Counter[tuple[str, str]], anal
 def _covers_every_sum(spent: Spent, least: Spent) -> bool:
     """Return whether every sum of `spent` is at least the same sum of `least`.
 
-    Charges are computed in floating point before they become whole numbers, and two machines may differ in the last
+    Charges are computed in floating point before they become integers, and two machines may differ in the last
     bits: 2 to the minus 30 of a sum is let pass.
     """
     return all(

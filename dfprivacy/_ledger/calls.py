@@ -75,7 +75,7 @@ class CallRecord:
         The method.
     question : mapping or None
         The question in full, as the ledger keeps it: arguments, conditions, columns as declared, price. None if it
-        could not be written down, or the call failed.
+        could not be written as JSON, or the call failed.
     text, brief : str
         The question as one would type it, with all arguments that are not None, and of which rows; and in one line,
         as it was typed if the answer says so, what is long cut short.

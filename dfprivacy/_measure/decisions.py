@@ -91,7 +91,7 @@ class Decisions(CallState):
         if not 1 <= top <= statistic.dimension:
             raise ArgumentError(
                 f"top={top} of {statistic.dimension} scores cannot be selected.",
-                f"Use a whole number from 1 to {statistic.dimension}.",
+                f"Use an integer from 1 to {statistic.dimension}.",
             )
         return self._select(statistic, None, top, share)
 
@@ -150,7 +150,7 @@ class Decisions(CallState):
         -----
         The sparse vector technique with the split of [1]_: epsilon_1 to epsilon_2 as 1 to (2 most)^(2/3), noise
         of scale Delta / epsilon_1 once and 2 most Delta / epsilon_2 for each value. The proof shifts the first
-        noise by the whole number Delta, so it holds for discrete noise and ties.
+        noise by the integer Delta, so it holds for discrete noise and ties.
 
         References
         ----------
@@ -159,7 +159,7 @@ class Decisions(CallState):
         if not 1 <= most <= statistic.dimension:
             raise ArgumentError(
                 f"most={most} is not from 1 to {statistic.dimension}, the number of values.",
-                f"Use a whole number from 1 to {statistic.dimension}.",
+                f"Use an integer from 1 to {statistic.dimension}.",
             )
         what = f"which of {statistic.describe()} reach their thresholds"
         plan = self._plan_decision(statistic, share, what, "sparse vector")

@@ -51,7 +51,7 @@ class Discovery(CallState):
             categories is asked for those only.
         domain : list, range, or str, optional
             All keys that one column may hold, from knowledge outside the data, however many: a list, a range of
-            whole numbers, or a pattern of texts such as ``"[A-Z][0-9]{2}"``, which has characters, sets of them,
+            integers, or a pattern of texts such as ``"[A-Z][0-9]{2}"``, which has characters, sets of them,
             ``\d`` for a digit, and in braces how often each is there. What is none of them is no key.
         share : number or fraction, optional
             As for `sum`; without a domain it needs a delta.

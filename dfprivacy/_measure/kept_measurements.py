@@ -1,7 +1,7 @@
 """Kept measurements: stored in the ledger, and reused from there, by their descriptions.
 
 Two measurements of one description are of the same number: everything that the exact value follows from is in it,
-and all of that is public. The noise is no part of it. Where something cannot be written down there is no
+and all of that is public. The noise is no part of it. Where something cannot be written as JSON there is no
 description, and what was measured is never taken for anything else.
 
 =================== ==============================================================================================
@@ -82,7 +82,7 @@ class _UndescribedError(Exception):
 
 @dataclass(frozen=True)
 class NoisyResult:
-    """Result of a measurement: noisy whole numbers, the record of their noise, and an id."""
+    """Result of a measurement: noisy integers, the record of their noise, and an id."""
 
     steps: NDArray[np.int64]
     record: MeasurementRecord
@@ -280,7 +280,7 @@ def describe_measurement(what: str | Query | None, table: Table, known: PackageO
     Returns
     -------
     str or None
-        One line of JSON; None if it cannot be written down: a Python function among the conditions or the
+        One line of JSON; None if it cannot be written as JSON: a Python function among the conditions or the
         attributes, an object of a class that is not installed, or of one with attributes of unknown kinds.
     """
     what = what if what is None or isinstance(what, str) else describe_query(what, known)

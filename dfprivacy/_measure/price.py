@@ -58,7 +58,7 @@ class Grid:
 
     @property
     def squared_sensitivity(self) -> int:
-        """The squared sensitivity, a whole number."""
+        """The squared sensitivity, an integer."""
         return math.ceil(self.steps * self.steps)
 
 
@@ -195,7 +195,7 @@ def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube
 def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
     """Return the grid whose step is the features' unit, with the L1 sensitivity; the fine grid if that is coarser.
 
-    Vectors of whole units are whole units apart, so their distance is the whole number below its bound, and
+    Vectors of whole units are whole units apart, so their distance is the integer below its bound, and
     nothing is rounded; docs/explanation/exact-arithmetic.md.
     """
     unit = query.of.unit if isinstance(query.of, RowFeatures) else None

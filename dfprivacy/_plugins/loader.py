@@ -552,7 +552,7 @@ def _origin_of_mechanism(about: Plugin, mechanism: Mechanism) -> str:
 def _function_content(function: Any) -> bytes:
     """Return a notebook function's source, defaults and the values of names outside it.
 
-    What cannot be written down is never the same again.
+    What cannot be written as JSON is never the same again.
     """
     import cloudpickle  # not needed for what is installed
 

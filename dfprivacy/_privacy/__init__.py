@@ -4,6 +4,6 @@
 charges up. `calibrate` finds grids and scales of noise; `samplers` add discrete noise, from OpenDP (the only code
 that knows it) or made of its noise (`draws`); `response` has the weights of randomised response.
 
-Enters: sensitivities, budgets, whole numbers. Leaves: losses, scales, noisy whole numbers. It knows nothing of
+Enters: sensitivities, budgets, integers. Leaves: losses, scales, noisy integers. It knows nothing of
 tables.
 """

@@ -6,7 +6,7 @@ Where they do not, about once in 2^30 coins, digits are drawn and arithmetic mad
 probability is exp(-x), exactly.
 
 **Noise of the cube** is the K-norm mechanism for vectors of which every coordinate moves by the same amount at
-most: P(x) is proportional to exp(-max|x_i| / b) on whole numbers. A vector whose coordinates all move by s at most
+most: P(x) is proportional to exp(-max|x_i| / b) on integers. A vector whose coordinates all move by s at most
 is released at epsilon = s/b, with a standard deviation of b √((d+1)(d+2)/3) a coordinate; independent Laplace
 noise would need b √2 d [1]_.
 
@@ -65,7 +65,7 @@ def draw_bernoulli(gaps: NDArray[np.uint64], scale: float) -> NDArray[np.bool_]:
     Parameters
     ----------
     gaps : ndarray of uint64 of shape (n,)
-        Whole numbers.
+        Integers.
     scale : float
         Finite and above 0.
 
@@ -151,7 +151,7 @@ def cube_noise(dimension: int, scale: float, laplace: AddLaplace, uniform_below:
     scale : float
         b, in grid steps.
     laplace, uniform_below : callable
-        Add Laplace noise of a scale to a vector; draw one of the first n whole numbers.
+        Add Laplace noise of a scale to a vector; draw one of the first n integers.
 
     Returns
     -------
@@ -190,7 +190,7 @@ def noise_of_zeros(
     threshold : int
         T, at least 1: else most zeros would reach it.
     laplace, uniform_below : callable
-        Add Laplace noise of a scale to a vector; draw one of the first n whole numbers.
+        Add Laplace noise of a scale to a vector; draw one of the first n integers.
 
     Returns
     -------

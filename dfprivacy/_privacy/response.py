@@ -1,6 +1,6 @@
 r"""Randomised response among places on a circle, with exact integer weights.
 
-A place on the arc around the true one is p to q times as likely as any other, for whole numbers
+A place on the arc around the true one is p to q times as likely as any other, for integers
 :math:`p/q \le e^\varepsilon`, so the chance of any message changes by at most that when its row does, exactly [1]_.
 
 References

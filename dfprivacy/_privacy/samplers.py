@@ -4,7 +4,7 @@ A sum is an integer vector: its unit is the step 2^-k of a public binary grid. D
 Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, or noise of the
 cube, made from it; so the privacy claim does not depend on floating-point rounding [1]_.
 
-Messages of the local model (`dfprivacy.local`) need uniform whole numbers only, and selections exact coins; both
+Messages of the local model (`dfprivacy.local`) need uniform integers only, and selections exact coins; both
 come from the same source.
 
 This is the only module that imports OpenDP, and it does so when the first noise is drawn: importing OpenDP
@@ -264,7 +264,7 @@ class OpenDPSampler(FromLaplace):
         return _add_opendp_noise("gaussian", values, scale)
 
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
-        """Draw messages with whole numbers from the operating system's secure source."""
+        """Draw messages with integers from the operating system's secure source."""
         check_labels(labels, arc)
         return arc.sample(labels, draw_uniform(arc.weight, labels.size).reshape(labels.shape))
 
@@ -309,7 +309,7 @@ def _draw_position(gaps: NDArray[np.uint64], scale: float) -> int:
 
 
 def draw_uniform(below: int, size: int) -> NDArray[np.int64]:
-    """Draw whole numbers from 0 to `below` - 1, all equally likely, from the operating system's secure source.
+    """Draw integers from 0 to `below` - 1, all equally likely, from the operating system's secure source.
 
     Parameters
     ----------

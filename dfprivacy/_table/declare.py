@@ -152,7 +152,7 @@ def _check_unit(frame: Frame, unit: Unit, public: Sequence[str]) -> None:
         )
     if not frame.kind_of_names(unit.column):
         raise SchemaError(
-            f"unit={unit.column!r} must be a column of whole numbers or text.",
+            f"unit={unit.column!r} must be a column of integers or text.",
             "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
             "of a column of whole ones: use astype('Int64'), or text.",
         )

@@ -1,6 +1,6 @@
 r"""Known domains of keys, however large: the number of keys, and the position of each key.
 
-A domain is a list of values, a range of whole numbers, or all texts of a pattern, such as ``[A-Z]\d{2}``. Only a
+A domain is a list of values, a range of integers, or all texts of a pattern, such as ``[A-Z]\d{2}``. Only a
 list is ever held in memory. A value is in a domain as it would be among as many categories.
 """
 
@@ -92,7 +92,7 @@ class ListedKeys(Domain):
 
 @dataclass(frozen=True)
 class NumberRange(Domain):
-    """A range of whole numbers."""
+    """A range of integers."""
 
     numbers: range
 
@@ -136,7 +136,7 @@ class PatternTexts(Domain):
     def position(self, key: Category) -> int | None:
         """Return the position of a text, or of a number that has one written form; None if the value is no key.
 
-        A whole number is written with zeros before it too: "01234" is 1234 where a library reads digits as numbers.
+        An integer is written with zeros before it too: "01234" is 1234 where a library reads digits as numbers.
         """
         place = self._position_of_text(key) if isinstance(key, str) else None
         if place is not None:
@@ -173,7 +173,7 @@ def read_domain(declared: object) -> Domain:
     Parameters
     ----------
     declared : list, range, or str
-        Its values, a range of whole numbers, or the pattern of its texts: characters, sets of them in brackets, and
+        Its values, a range of integers, or the pattern of its texts: characters, sets of them in brackets, and
         ``\d`` for a digit, each followed by how often it is there, if not once, in braces.
 
     Returns

@@ -62,7 +62,7 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
     kinds = [each.rows.kind_of_names(on) for each in (left, right)]
     if "" in kinds:
         raise SchemaError(
-            f"on={on!r} must be a column of whole numbers or text in both tables.",
+            f"on={on!r} must be a column of integers or text in both tables.",
             "Fractions are rounded, and two people may become one: cast the column.",
         )
     if kinds[0] != kinds[1]:

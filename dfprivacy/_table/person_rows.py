@@ -243,7 +243,7 @@ def _aggregate_by_person(
     """Compute one column of the people from all their rows; categories as codes, NaN for a missing value.
 
     A person's numbers, within their bounds, are rounded to a grid so fine that they just do not overflow, and added
-    as whole numbers: to the last bit, the sum does not depend on the order of rows, on what lies between them, or
+    as integers: to the last bit, the sum does not depend on the order of rows, on what lies between them, or
     on where a batch ends. The rounding is less than 2^-61 of the largest sum for each row.
     """
     how, of = aggregate.how, aggregate.of

@@ -34,7 +34,7 @@ Places = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 _PART = 1 << 16  # rows at a time
 _WORD = 1 << 62
 SHARE_MAX = 1 << 62
-"""What the denominator of a share is below, for coins are whole numbers."""
+"""What the denominator of a share is below, for coins are integers."""
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def draw_memberships(share: Fraction, count: int) -> NDArray[np.bool_]:
 
 
 def draw_distinct(below: int, count: int) -> Places:
-    """Draw `count` distinct whole numbers below `below`, sorted; all sets are equally likely.
+    """Draw `count` distinct integers below `below`, sorted; all sets are equally likely.
 
     The first different ones of many draws are such a set, by symmetry, and so are those that are not in one.
     """

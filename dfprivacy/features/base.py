@@ -47,7 +47,7 @@ __all__ = [
 
 Norm = float  # 1, 2 or infinity
 Integers: TypeAlias = "list[int] | NDArray[np.int64]"
-"""Whole numbers that have no end: 64 bits each in an array where all fit, else Python's in a list."""
+"""Integers that have no end: 64 bits each in an array where all fit, else Python's in a list."""
 UP = 1 + 2.0**-50
 """Above the rounding of eight operations, itself included: no rounding may lower a sensitivity."""
 FROZEN = "_frozen"
@@ -77,12 +77,12 @@ def root(x: float | Fraction) -> float:
 
 
 def integers(values: Integers) -> list[int]:
-    """Convert whole numbers to Python integers, which never overflow."""
+    """Convert integers to Python integers, which never overflow."""
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 
 def concatenate(parts: Sequence[Integers]) -> Integers:
-    """Concatenate sequences of whole numbers."""
+    """Concatenate sequences of integers."""
     arrays = [part for part in parts if isinstance(part, np.ndarray)]
     if arrays and len(arrays) == len(parts):
         return np.concatenate(arrays)
@@ -218,7 +218,7 @@ class RowFeatures(metaclass=Frozen):
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
         """Exact sums of the rows in each of `bins` groups, shape (bins, n_sums); `place` is each row's group."""
-        # Whole numbers are added: their order cannot matter. Rows at other places count nowhere.
+        # Integers are added: their order cannot matter. Rows at other places count nowhere.
         return _sum_by_group(self.steps(batch, k), place, bins)
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002

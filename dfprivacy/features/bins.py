@@ -40,7 +40,7 @@ class Bins(RowFeatures):
         Numbers of neighbouring intervals that one coordinate counts together, each a divisor of N. ``(16, 1)``:
         first the counts of runs of sixteen, then those of single ones.
     weights : sequence of int
-        One whole number above 0 for each width: the coordinates are that many times the counts.
+        One integer above 0 for each width: the coordinates are that many times the counts.
     missing : bool
         Leave out rows without a value, and count them in one more coordinate, the last, whose weight is the sum of
         all weights. Without it they are where their fill value is.
@@ -53,7 +53,7 @@ class Bins(RowFeatures):
     one coordinate, in which rows do not differ. A row without a value is at W, in its own coordinate: beside the L1
     radius W it costs nothing, and in L2 and the norm of infinity the radius is W then.
 
-    Weights are whole numbers, so the sums are exact on every grid: intervals are counted, and runs are added up.
+    Weights are integers, so the sums are exact on every grid: intervals are counted, and runs are added up.
     """
 
     weights: NDArray[np.float64]
@@ -85,7 +85,7 @@ class Bins(RowFeatures):
                 f"Give divisors of {bins} as widths, and a weight for each.",
             )
         if any(weight != int(weight) or weight < 1 for weight in weights):
-            raise ArgumentError(f"weights={weights!r} are not whole numbers above 0.", "For example (2, 1).")
+            raise ArgumentError(f"weights={weights!r} are not integers above 0.", "For example (2, 1).")
         self.widths = tuple(map(int, widths))
         self.level_weights = tuple(map(int, weights))
         self.missing = missing
@@ -134,7 +134,7 @@ class Bins(RowFeatures):
         return np.array([self.image(row, 0) for row in self.steps(batch, 0).astype(np.int64)], dtype=np.float64)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
-        """Return the one-hot vectors of the rows' intervals as whole numbers, without weights."""
+        """Return the one-hot vectors of the rows' intervals as integers, without weights."""
         return np.eye(self.n_sums)[self.places(batch)]
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[Any]:  # noqa: ARG002

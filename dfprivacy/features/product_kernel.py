@@ -53,7 +53,7 @@ class ProductKernel(metaclass=Frozen):
 
     **Exact exponents.** An exponent is the scalar product of a vector of the row (`left_factors`) and a vector of a
     public point (`right_factors`). Numbers, in lengthscales from the middle of their bounds, are rounded to a
-    binary grid, those of points to a coarser one: both so that every partial sum of the product is a whole number
+    binary grid, those of points to a coarser one: both so that every partial sum of the product is an integer
     of steps below 2\ :sup:`53`, exact in float64. So a kernel value is a pure function of its row, whatever matrix
     product, batch, position or number of threads it came from. The rounding is part of the map: it moves a row by
     less than 10\ :sup:`-8` lengthscales, and a point (`snap`) by less than 10\ :sup:`-4`, for bounds of up to some

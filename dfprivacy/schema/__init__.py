@@ -564,7 +564,7 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
 
 
 def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
-    """Convert whole numbers to int64, and all other values to the number `first`."""
+    """Convert integers to int64, and all other values to the number `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)
         limited[limited != np.rint(limited)] = first  # NaN differs from itself
@@ -866,7 +866,7 @@ class Schema:
 
 
 def _write_whole_number(number: float | None) -> float | None:
-    """Write a whole number without a decimal point."""
+    """Write an integer without a decimal point."""
     is_whole = number is not None and number.is_integer() and abs(number) < _FLOAT_EXACT
     return int(number) if is_whole and number is not None else number
 
@@ -937,12 +937,12 @@ def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
 
 
 def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> int:
-    """Convert a public whole number to an int, or raise a `dfprivacy.SchemaError`."""
+    """Convert a public integer to an int, or raise a `dfprivacy.SchemaError`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= value <= most:  # type: ignore[operator]
         raise SchemaError(
-            f"{what}{quoted(value)} is not a whole number from {least:,} to {most:,}.",
-            "Give a whole number in this range.",
+            f"{what}{quoted(value)} is not an integer from {least:,} to {most:,}.",
+            "Give an integer in this range.",
         )
     return int(value)  # type: ignore[call-overload, no-any-return]
 

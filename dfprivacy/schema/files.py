@@ -298,7 +298,7 @@ def _check_keys(where: str, of: str, table: Mapping[str, Any], known: Mapping[st
 
 _KINDS = {
     str: "text",
-    int: "a whole number",
+    int: "an integer",
     float: "a number",
     bool: "true or false",
     list: "a list",

@@ -98,7 +98,7 @@ def read_config(path: str | os.PathLike[str]) -> Held:
             "data and schema.",
         )
     if not isinstance(approve, bool) or not all(type(each) is int and each > 0 for each in limits.values()):
-        raise ArgumentError(f"In {file}, approve is true or false, and limits are whole numbers.", "Change it.")
+        raise ArgumentError(f"In {file}, approve is true or false, and limits are integers.", "Change it.")
     issuer = None if oidc is None else _read_issuer(file, oidc)
     ledger = None if where is None else where if "://" in str(where) else str(file.parent / str(where))
     views = {name: _protected(file, name, said, ledger) for name, said in tables.items()}

@@ -553,7 +553,7 @@ def _argument_variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, 
 
 
 def _extremes(value: float) -> list[float]:
-    """Return extreme values in place of a number; for whole numbers, which may be counts, nearby numbers."""
+    """Return extreme values in place of a number; for integers, which may be counts, nearby numbers."""
     if type(value) is int:
         extremes: list[float] = [1, 2 * value] if 0 < value <= _MAX_COUNT else [1]
     else:

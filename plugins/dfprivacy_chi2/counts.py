@@ -102,7 +102,7 @@ class Difference(_CountStatistic):
         self.error = _ROUNDING_ERROR * min(sizes)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the difference from the counts; the numerator is a whole number."""
+        """Compute the difference from the counts; the numerator is an integer."""
         (c, d), (m, k) = self.group_counts(sums)
         larger = np.maximum(m, k)
         apart = np.where(np.minimum(m, k) > 0, c * k - d * m, 0.0) / np.maximum(larger, 1.0)

@@ -38,7 +38,7 @@ _RESULTANT_MIN = 1e-12  # that of the least epsilon, 1e-9, is above 1e-10
 
 @dataclass(frozen=True)
 class Features:
-    """Features of the rows of one block of a message, as whole numbers.
+    """Features of the rows of one block of a message, as integers.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Features:
 
     @property
     def _centred(self) -> NDArray[np.int64]:
-        """Features minus their mean, times the number of rows: whole numbers."""
+        """Features minus their mean, times the number of rows: integers."""
         centred: NDArray[np.int64] = len(self.rows) * self.steps - self.steps.sum(axis=0)
         return centred
 
@@ -216,7 +216,7 @@ class DistanceMessage(Message):
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     def parts(self) -> list[Features]:
-        """Return the features of each block as whole numbers, computed from the message alone."""
+        """Return the features of each block as integers, computed from the message alone."""
         wave, parts = self._unit_vectors, []
         for rows, weight in self.blocks():
             bits = 29 - len(rows).bit_length()

@@ -473,7 +473,7 @@ def checked_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
     plain = isinstance(keys, list | tuple) and all(type(key) in (str, int) for key in keys)
     if not plain or len(keys) != rows or len(set(keys)) != rows:
         raise ArgumentError(
-            f"keys= must be {rows} strings or whole numbers, one for each row and all different.",
+            f"keys= must be {rows} strings or integers, one for each row and all different.",
             "Name a public column with unique values, or list the keys. Both parties know the keys.",
         )
     return tuple(keys)

@@ -157,7 +157,7 @@ def dcor_message(
         Of the Gaussian noise of ``"paper"``: the least that there is, or that of the paper's appendix D [3]_, a
         quarter to a third wider and no more private, for comparison.
     keys : str or list of str or int, optional
-        A public column of whole numbers or text, all different, by which the other party finds the same rows in its
+        A public column of integers or text, all different, by which the other party finds the same rows in its
         table; or such a key for each row. The message holds the keys. Default: rows correspond by position.
     seed : int
         Of the public directions and blocks.
@@ -224,7 +224,7 @@ def dcor_message(
         type(k) is int and 0 < k <= HARMONIC_MAX and k % 2 for k in harmonics
     )
     if not odd or not harmonics or len(set(harmonics)) < len(harmonics):
-        raise ArgumentError(f"harmonics={harmonics!r} must be odd whole numbers.", "Use (1,) or (1, 3).")
+        raise ArgumentError(f"harmonics={harmonics!r} must be odd integers.", "Use (1,) or (1, 3).")
     count = blocks if blocks is not None else (1 if p == 1 else _BLOCKS)
     if count * len(harmonics) * ROWS_MIN > n or (p == 1 and count > 1):
         raise ArgumentError(

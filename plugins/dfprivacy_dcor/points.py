@@ -11,7 +11,7 @@ With :math:`a_{ij} = |x_i - x_j|`, :math:`b_{ij} = |y_i - y_j|`, row sums :math:
    S_3 = a_{\cdot\cdot} b_{\cdot\cdot}.
 
 Near independence the three terms cancel, and the square root makes much of what is left. So the numbers are put on
-a grid, which is a pure function of each, and all sums are those of whole numbers: nothing is lost.
+a grid, which is a pure function of each, and all sums are those of integers: nothing is lost.
 
 References
 ----------
@@ -67,7 +67,7 @@ def on_grid(unit: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Line:
-    """Points on a line: values of the rows as whole numbers, with sums of their distances.
+    """Points on a line: values of the rows as integers, with sums of their distances.
 
     Attributes
     ----------
@@ -172,12 +172,12 @@ def _concordant_products(x: NDArray[Any], y: NDArray[Any]) -> int:
 
 
 def _exact_sum(values: NDArray[Any]) -> int:
-    """Compute the sum of whole numbers below 2^62, which int64 alone cannot hold."""
+    """Compute the sum of integers below 2^62, which int64 alone cannot hold."""
     return (int((values >> 31).sum()) << 31) + int((values & (2**31 - 1)).sum())
 
 
 def _exact_dot(a: NDArray[Any], b: NDArray[Any]) -> int:
-    """Compute the sum of products of nonnegative whole numbers, which int64 alone cannot hold."""
+    """Compute the sum of products of nonnegative integers, which int64 alone cannot hold."""
     bits = (62 - len(a).bit_length()) // 2
     return sum(
         int(np.dot(high, low)) << (bits * (i + j))

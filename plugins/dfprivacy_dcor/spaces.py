@@ -54,7 +54,7 @@ PAIRWISE_MAX = 20_000
 ROWS_MIN = 4
 """The fewest rows that a squared distance covariance can be estimated from without bias."""
 
-_RELATIVE_ERROR = 72 * 2.0**-52  # of what is computed from whole numbers, as a part of the diameters
+_RELATIVE_ERROR = 72 * 2.0**-52  # of what is computed from integers, as a part of the diameters
 
 
 @dataclass(frozen=True)

@@ -327,7 +327,7 @@ def value_counts(
         which takes a delta.
     domain : list, range, or str, optional
         All values that there can be, however many, for counts of those that occur in enough rows, without a delta:
-        a list of codes, a range of whole numbers, or a pattern of texts, such as ``"[A-Z][0-9]{2}"`` or, with ``\d``
+        a list of codes, a range of integers, or a pattern of texts, such as ``"[A-Z][0-9]{2}"`` or, with ``\d``
         for a digit, ``r"\d{5}"``. A value that is none of them counts nowhere. What was declared is not used.
     nan_policy : {"omit", "fill", "raise"}
         ``"raise"`` refuses missing values, where the column is public; the others leave them out.

@@ -377,7 +377,7 @@ def quantile(
     q : float or list of float
         Shares of rows, from 0 to 1: one, or a list.
     step : float, optional
-        The distance of neighbouring values where it is public, such as 1 for whole numbers: then the answer is one
+        The distance of neighbouring values where it is public, such as 1 for integers: then the answer is one
         of them, and more accurate.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
@@ -469,7 +469,7 @@ def median(
     column : str
         A column with bounds. Values count as clipped to them.
     step : float, optional
-        The distance of neighbouring values where it is public, such as 1 for whole numbers.
+        The distance of neighbouring values where it is public, such as 1 for integers.
     nan_policy : {"omit", "fill", "raise"}
         What becomes of rows without a value: ``"omit"`` leaves them out, ``"fill"`` counts them with the column's
         fill value, ``"raise"`` refuses them, where the column is public.

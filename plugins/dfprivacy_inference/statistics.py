@@ -101,7 +101,7 @@ class Scores(ABC):
     """Base class of scores that compare two rows: antisymmetric numbers from -1 to 1.
 
     The score of a row is half of how many others it surely exceeds, less those that surely exceed it. Scores are
-    given twice over, so that they are whole numbers.
+    given twice over, so that they are integers.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class MidRanks(Scores):
         return [int(doubled[place == group].sum()) for group in range(groups)], 3 * dot_product(doubled, doubled)
 
     def twice_ranks(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return twice the centred midranks of the chosen rows, as whole numbers."""
+        """Return twice the centred midranks of the chosen rows, as integers."""
         from scipy.stats import rankdata  # takes longer to import than all of dfprivacy
 
         values = rows.values(self.column)[there]
@@ -248,7 +248,7 @@ def signed_ranks(differences: NDArray[np.float64]) -> int:
 
 
 def dot_product(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
-    """Return the exact sum of the products of two arrays of whole numbers."""
+    """Return the exact sum of the products of two arrays of integers."""
     most = int(np.abs(first).max(initial=1)) * int(np.abs(second).max(initial=1))
     steps = range(0, len(first), max(1, 2**62 // most))
     return sum(int(first[at : at + steps.step] @ second[at : at + steps.step]) for at in steps)

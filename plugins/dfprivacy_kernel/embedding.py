@@ -435,7 +435,7 @@ def apply_map(embedding: Embedding, sums: Integers) -> Array:
 
 
 def _to_floats(numbers: Integers, bits: int) -> Array:
-    """Convert whole numbers of steps of 2^-bits to float64."""
+    """Convert multiples of a step of 2^-bits to float64."""
     rounded: Array = np.ldexp(numbers.astype(np.float64), -bits)
     return rounded
 
@@ -447,7 +447,7 @@ def _map_steps(embedding: Embedding) -> Integers:
 
 
 def _exact_product(left: Integers, right: Integers) -> Integers:
-    """Multiply matrices of whole numbers of any size exactly, digit by digit in float64."""
+    """Multiply matrices of integers of any size exactly, digit by digit in float64."""
     ones, others = _base_digits(left), _base_digits(right)
     total: Integers = np.zeros((left.shape[0], right.shape[1]), dtype=object)
     for place in reversed(range(len(ones) + len(others) - 1)):
@@ -457,7 +457,7 @@ def _exact_product(left: Integers, right: Integers) -> Integers:
 
 
 def _base_digits(numbers: Integers) -> list[Array]:
-    """Return the digits of whole numbers, the lowest first; only the highest can be negative."""
+    """Return the digits of integers, the lowest first; only the highest can be negative."""
     digits = []
     while numbers.size and max(numbers.max(), -numbers.min()) > 1 << _DIGIT_BITS:
         digits.append((numbers & ((1 << _DIGIT_BITS) - 1)).astype(np.float64))

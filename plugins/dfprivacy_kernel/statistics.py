@@ -266,7 +266,7 @@ def sample_mask(rows: Batch, columns: Sequence[Column], share: float) -> NDArray
 
 
 def _hash64(numbers: Hashes) -> Hashes:
-    """Return hashes of 64-bit whole numbers, one to one."""
+    """Return hashes of 64-bit integers, one to one."""
     numbers = numbers + _HASH_INCREMENT
     for shift, factor in _HASH_FACTORS:
         numbers = (numbers ^ (numbers >> shift)) * factor

@@ -197,7 +197,7 @@ class WeightedPoints(Release):
             As `points`, without weights.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ArgumentError(f"n={n!r} must be a whole number from 1 on.", "Give the number of rows to draw.")
+            raise ArgumentError(f"n={n!r} must be an integer from 1 on.", "Give the number of rows to draw.")
         rng = np.random.default_rng(seed)
         at = np.searchsorted(np.cumsum(self._normalized_weights), (np.arange(n) + rng.random()) / n)
         drawn = self.locations[rng.permutation(np.minimum(at, self.support - 1))]

@@ -31,7 +31,7 @@ __all__ = [
     "sigmoid",
 ]
 
-_GRID_STEPS = float(2**24)  # in 1: products of two whole numbers of steps, and sums of norm 1 of them, fit 53 bits
+_GRID_STEPS = float(2**24)  # in 1: products of two multiples of a step, and sums of norm 1 of them, fit 53 bits
 _MAX_START = 8.0  # L1 length of a start, in units of the bounds
 LONG = 4.0  # and of a step
 _MODEL_ERROR = 0.05  # part of an information by which one that takes regressors for normal may be off

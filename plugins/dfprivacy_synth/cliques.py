@@ -38,7 +38,7 @@ class Candidate:
     clique : Clique
         The columns it adds to the model, and those that it joins them to.
     expected : ndarray
-        The counts that the model has without it, as whole numbers.
+        The counts that the model has without it, as integers.
     penalty : int
         The distance from them that noise alone would show.
     """
@@ -52,7 +52,7 @@ class Distances(OfSums):
     r"""Distance of each candidate's table from what is expected: :math:`\|T - E\|_1`, less a public penalty.
 
     A row is in one cell of a table at most. One that comes or goes moves its distance by 1, one that changes by 2.
-    Counts, expectations and penalties are whole numbers, so nothing is rounded.
+    Counts, expectations and penalties are integers, so nothing is rounded.
     """
 
     def __init__(self, columns: Sequence[Column], tried: Sequence[Candidate]) -> None:

@@ -34,7 +34,7 @@ _DIGITS = 6  # of a number that is drawn from an interval
 
 
 class Whole(RowFeatures):
-    """Whether a number is whole: the sum counts the rows with a whole number.
+    """Whether a number is whole: the sum counts the rows with an integer.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Whole(RowFeatures):
         self.weights = self.weight = weight
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Return the weight of each row with a whole number, and 0 of any other."""
+        """Return the weight of each row with an integer, and 0 of any other."""
         x = batch.values(self.columns[0])
         whole = (x == np.rint(x)) & ~batch.missing(self.columns[0])
         return np.where(whole, self.weight, 0.0)[:, None]
@@ -61,7 +61,7 @@ class Whole(RowFeatures):
         return self.weight
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the weight, the distance of a whole number from any other."""
+        """Return the weight, the distance of an integer from any other."""
         return 0.0 if self.columns[0].name in public else self.weight
 
 
@@ -142,7 +142,7 @@ def quantile_edges(edges: Array, counts: Array, noise: float, *, whole: bool) ->
     below = np.append(0.0, np.cumsum(np.sqrt(project_counts(inside, rows))))
     inner = np.interp(np.arange(1, many) / many * below[-1], below, edges)
     low, high = edges[0], edges[-1]
-    if whole:  # each interval holds a whole number
+    if whole:  # each interval holds an integer
         low, high = np.ceil(low), np.floor(high)
         inner = np.floor(inner) + 0.5 if high - low >= many else np.arange(low, high) + 0.5
     inner = np.unique(inner[(inner > low) & (inner < high)])

@@ -36,7 +36,7 @@ _CLEAR_ENOUGH = 300.0
 _AGAIN, _CHOSEN = Fraction(1, 10), Fraction(1, 10)
 """Parts for numbers twice more, and for the choice of tables."""
 _WHOLE = 0.25
-"""What a row with a whole number counts, beside 1 for the interval that it is in."""
+"""What a row with an integer counts, beside 1 for the interval that it is in."""
 _MOSTLY, _MANY = 0.9, 40.0
 _EXACT = 2.0**53  # beyond, every float is whole
 _EXACT_VARIANCE = 1e-6  # as which counts of public columns alone are averaged with others

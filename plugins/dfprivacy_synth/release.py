@@ -231,7 +231,7 @@ class Synth(Release):
     def _drawn_columns(self, n: int | None, seed: int | None) -> dict[str, list[Any]]:
         rows = round(self.size) if n is None else n
         if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
-            raise ArgumentError(f"n={n!r} rows cannot be drawn.", "Give a whole number, at least 0.")
+            raise ArgumentError(f"n={n!r} rows cannot be drawn.", "Give an integer, at least 0.")
         rng = np.random.default_rng(seed)
         codes = self._model.sample(int(rows), rng)
         return {code.name: code.decode(codes[:, at], rng) for at, code in enumerate(self._codes)}

@@ -117,7 +117,7 @@ def null_designs() -> dict[str, tuple[list[Column], tuple[int, int], Callable[[R
         "Cauchy, 2 columns": (numbers(2), (500, 700), lambda rng, n: rng.standard_cauchy((n, 2))),
         "lognormal, 3 columns, unequal": (numbers(3), (150, 1500), lambda rng, n: rng.lognormal(0, 1, (n, 3)) - 3),
         "90% ties, 2 columns": (numbers(2), (1000, 1000), spiked),
-        "whole numbers 0 to 4": (whole, (200, 800), lambda rng, n: rng.binomial(4, 0.2, (n, 1)).astype(float)),
+        "integers 0 to 4": (whole, (200, 800), lambda rng, n: rng.binomial(4, 0.2, (n, 1)).astype(float)),
         "one factor in 8 columns": (numbers(8), (600, 600), correlated),
         "two tight clusters": (numbers(2), (1000, 500), clusters),
         "number and category": ([*numbers(1), groups], (400, 1200), mixed),

@@ -126,7 +126,7 @@ def test_no_row_moves_the_norm_further(tau):
         assert swaps(norm) <= swap * (1 + 1e-12)
         assert swap <= 2 * tight
         assert tight <= swap or tau > n1 + n0
-        assert steps(np.abs(n0 * c11 - n1 * c10)) == max(n1, n0)  # |δ| by 1/min(n1, n0), in whole numbers
+        assert steps(np.abs(n0 * c11 - n1 * c10)) == max(n1, n0)  # |δ| by 1/min(n1, n0), in integers
         if max(n1, n0) % 2 == 0 and min(n1, n0) > 1:
             assert steps(norm) == pytest.approx(tight, rel=1e-12)
             reached += swaps(norm) >= swap * (1 - 1e-12)
@@ -159,7 +159,7 @@ def test_signed_distances_are_what_they_are_defined_as(tau):
 
 
 def test_a_distance_in_a_large_table_is_quick_and_right():
-    """With a million rows the distance is settled by whole numbers: one row less, and it is on the other side."""
+    """With a million rows the distance is settled by integers: one row less, and it is on the other side."""
     n1, n0, c10 = 400_000, 600_000, 180_000
 
     away = int(signed_distance(121_000, c10, n1, n0, TAU))

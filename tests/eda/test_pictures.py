@@ -79,7 +79,7 @@ def test_combinations_are_drawn(plt, protect, normalize):
 
 
 def test_quantiles_are_drawn(plt, protect):
-    """Shares of rows, with the interval of each quantile; of whole numbers, the share rises at each of them."""
+    """Shares of rows, with the interval of each quantile; of integers, the share rises at each of them."""
     view = protect()
     found = view.quantile("age", [0.25, 0.5], covers="table", epsilon=1)
     whole = view.quantile("age", [0.5], step=1, covers="table", epsilon=5)

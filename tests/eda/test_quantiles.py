@@ -30,7 +30,7 @@ def test_scores_of_intervals():
 
 
 def test_the_trees_of_columns():
-    """Whole numbers have an interval each, on as many levels as they need; the rest 240, 1,024 or 4,096.
+    """Integers have an interval each, on as many levels as they need; the rest 240, 1,024 or 4,096.
 
     Where floats have no room for an interval outside, the intervals begin and end at the bounds.
     """

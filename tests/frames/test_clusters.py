@@ -1,4 +1,4 @@
-"""The same whole numbers wherever the rows are: on one machine, in other processes, in any parts."""
+"""The same integers wherever the rows are: on one machine, in other processes, in any parts."""
 
 from __future__ import annotations
 

@@ -80,5 +80,5 @@ def test_what_cannot_be_made(bad):
     """Numbers that are none are refused."""
     view = dp.protect(pd.DataFrame(DATA), "real", epsilon=1, **SAID)
 
-    with pytest.raises(dp.ArgumentError, match="is not a whole number"):
+    with pytest.raises(dp.ArgumentError, match="is not an integer"):
         view.schema.dummy(**bad)

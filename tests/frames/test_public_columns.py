@@ -116,7 +116,7 @@ def test_dates_leave_as_dates(value, wanted):
     "values", [[3, 1, 2, 2**62], [0.5, 1.5, 2.5, 3.5], ["", "ä", "b\n", "1"], [True, False, True, True]]
 )
 def test_values_stay_what_they_are(constructor, values):
-    """Whole numbers, fractions, text and booleans are those that went in."""
+    """Integers, fractions, text and booleans are those that went in."""
     view = protect(constructor({**DATA, "id": values}))
 
     found = view.listed("id", epsilon=1).value["values"]

@@ -188,7 +188,7 @@ BAD = {
     "no relation": ('neighbors = "next door"\n', "unknown"),
     "public and private": ('neighbors = "add_remove"\n[columns.g]\npublic = true\n', "public columns need"),
     "rows without a unit": ("max_rows = 3\n", "needs unit="),
-    "no size": ("size = 0\n", "not a whole number"),
+    "no size": ("size = 0\n", "not an integer"),
     "not TOML": ("delta == 1\n", "is not TOML"),
     "twice": ("[columns.age]\n[columns.age]\n", "is not TOML"),
 }

@@ -445,7 +445,7 @@ def test_densities_labels_and_samples_are_those_of_scipy():
 
 # What is refused, before any charge
 
-FEW = "is not a whole number from 1 to 50"
+FEW = "is not an integer from 1 to 50"
 
 
 @pytest.mark.parametrize(
@@ -457,8 +457,8 @@ FEW = "is not a whole number from 1 to 50"
         *(({"max_components": each}, FEW) for each in (0, 1.5, "many", None, True, 51)),
         ({"covariance_type": "round"}, "is unknown"),
         ({"covariance_type": ["full"]}, "is unknown"),
-        ({"restarts": 0}, "restarts=0 is not a whole number from 1 on"),
-        ({"restarts": True}, "restarts=True is not a whole number"),
+        ({"restarts": 0}, "restarts=0 is not an integer from 1 on"),
+        ({"restarts": True}, "restarts=True is not an integer"),
         ({"columns": []}, "at least one column"),
         ({"columns": ["x0", "x0"]}, "each once"),
         ({"columns": ["z"]}, "no column 'z'"),
@@ -481,14 +481,14 @@ def test_what_cannot_be_fitted_is_refused(asked, match):
     ("call", "match"),
     [
         (lambda: SKETCH.fit(n_components=4), "at most 3"),  # more than its frequencies were chosen for
-        (lambda: SKETCH.fit(n_components=0), "not a whole number"),
+        (lambda: SKETCH.fit(n_components=0), "not an integer"),
         (lambda: SKETCH.fit(restarts=0), "restarts"),
         (lambda: SKETCH.fit(covariance_type="round"), "unknown"),
         *(
             (lambda X=X: FOUND.predict(X), "shape|numbers|missing|column")
             for X in ([[1, 2, 3]], [1, 2], [["a", "b"]], [[math.nan, 0]], [[[0, 0]]], pd.DataFrame({"x0": [0]}))
         ),
-        *((lambda n=n: FOUND.sample(n), "is not a whole number from 1 on") for n in (0, -1, 1.5, "many")),
+        *((lambda n=n: FOUND.sample(n), "is not an integer from 1 on") for n in (0, -1, 1.5, "many")),
     ],
 )
 def test_what_a_release_cannot_do_is_refused(call, match):

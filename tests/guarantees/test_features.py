@@ -230,7 +230,7 @@ def released(features, batch, k):
 
 
 def longest(vectors, norm):
-    """The L1 norm, the squared L2 norm, or that of infinity, of the longest of some vectors of whole numbers."""
+    """The L1 norm, the squared L2 norm, or that of infinity, of the longest of some vectors of integers."""
     if norm == math.inf:
         return max(abs(step) for vector in vectors for step in vector)
     return max(sum(abs(step) ** norm for step in vector) for vector in vectors)

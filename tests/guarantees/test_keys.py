@@ -110,7 +110,7 @@ def test_what_no_category_can_be_is_no_key():
         ([dt.date(2020, 1, 1)] * 6, {("2020-01-01",): 6}),
         ([None] * 6, {}),
     ],
-    ids=["texts", "whole numbers", "with gaps", "numbers", "booleans", "dates", "nothing"],
+    ids=["texts", "integers", "with gaps", "numbers", "booleans", "dates", "nothing"],
 )
 def test_keys_are_the_same_on_every_engine(constructor, values, wanted, monkeypatch):
     """On every engine, in batches of any size, the same rows hold the same keys, in the same order."""
@@ -432,7 +432,7 @@ EDGES = np.array([-10.0, 0.0, 2.0, 10.0])
         ),
         ([None] * 3, {"nothing": 3}, {}),
     ],
-    ids=["texts", "whole numbers", "numbers", "booleans", "dates", "nothing"],
+    ids=["texts", "integers", "numbers", "booleans", "dates", "nothing"],
 )
 def test_a_survey_is_the_same_on_every_engine(constructor, values, kinds, held, monkeypatch):
     """On every engine, in batches of any size, each row has one kind and its value; none is taken from a type."""

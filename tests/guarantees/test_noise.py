@@ -356,7 +356,7 @@ BITS = 32
 
 
 def first_digits(gap, scale, bits):
-    """The first binary digits of exp(-gap / scale), as a whole number."""
+    """The first binary digits of exp(-gap / scale), as an integer."""
     x = Fraction(gap) / Fraction(scale)
     with localcontext() as context:
         context.prec = 120

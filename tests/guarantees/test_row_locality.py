@@ -433,7 +433,7 @@ def test_people_of_hostile_names_are_each_their_own(make):
 
 
 def test_people_are_one_however_their_number_is_held():
-    """A whole number and the text of its digits name one person."""
+    """An integer and the text of its digits name one person."""
     frame = pd.DataFrame({"v": pd.Series(["7", 7, 7.0, Decimal(7), b"7", np.int8(7)], dtype=object)})
     parts = [raw[WHO] for _, raw in adapt(frame).batches([WHO], 2)]
 

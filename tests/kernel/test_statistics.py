@@ -198,7 +198,7 @@ def test_sums_are_exact_and_ignore_the_order():
 
 @pytest.mark.parametrize("n", [1, 1023, 3000])
 def test_sums_of_products_are_exact(n):
-    """They are what whole numbers of any size give, also of the largest values there are."""
+    """They are what integers of any size give, also of the largest values there are."""
     rng, most = np.random.default_rng(6), 2**26
     for values in (
         rng.integers(0, most + 1, (n, 7)),

@@ -293,7 +293,7 @@ REFUSED = {
     "conditions": (lambda v, p: v.join(p.where(h="u"), on="pid"), "selects some rows"),
     "not the unit": (lambda v, p: v.join(p, on="x"), "named by 'pid', not by 'x'"),
     "no column": (lambda v, p: p.join(p, on="nobody"), "no column 'nobody'"),
-    "fractions": (lambda v, p: p.join(p, on="y"), "whole numbers or text"),
+    "fractions": (lambda v, p: p.join(p, on="y"), "integers or text"),
     "a name in both": (lambda v, p: v.join(v, on="pid"), "Both tables have a column"),
     "a name but for case": (lambda v, p: v.join(p.with_columns(G=dp.col("y") + 1), on="pid"), "a column 'g'"),
     "how": (lambda v, p: v.join(p, on="pid", how="outer"), "'outer' is unknown"),
@@ -305,7 +305,7 @@ REFUSED = {
     "a protected table": (lambda v, p: v.lookup(p, on="g"), "is protected"),
 }  # fmt: skip
 OF_TABLES = {
-    "another type": (OTHER_KIND, {"categories": {}}, "of whole numbers in one table and of text in the other"),
+    "another type": (OTHER_KIND, {"categories": {}}, "of integers in one table and of text in the other"),
     "another library": (
         pl.DataFrame(PEOPLE[:3], schema=["pid", "y", "h"], orient="row"),
         {},

@@ -341,7 +341,7 @@ def test_what_cannot_be_a_unit_is_refused(terms):
     typed = terms.get("unit") in ("x", "date", "true")
     for each in (frame, frame.to_pandas(), frame.to_arrow(), frame.lazy()) if typed else (frame,):
         with pytest.raises(
-            (dp.SchemaError, dp.ArgumentError), match="whole numbers or text" if typed else None
+            (dp.SchemaError, dp.ArgumentError), match="integers or text" if typed else None
         ) as error:
             protected("bad", each, **{"bounds": {}, **terms} if typed else terms)
 

@@ -222,7 +222,7 @@ def test_rows_are_chosen_by_whole_hashes_of_one_person():
 
 @pytest.mark.parametrize("spread", [1, 2**40])
 def test_people_are_told_apart_whatever_they_are_called(spread):
-    """Whole numbers that lie close and far apart, and texts, in parts of different kinds, as a dictionary would."""
+    """Integers that lie close and far apart, and texts, in parts of different kinds, as a dictionary would."""
     rng = np.random.default_rng(6)
     numbers = rng.integers(-(2**21), 2**21, 4000) // 3000 * spread
     numbers[:2] = -(2**63), 2**63 - 1

@@ -90,7 +90,7 @@ REFUSED = [
     ("flag", 1, "flag=1 is neither True nor False", "flag=True"),
     ("flag", None, "flag=None is neither", "flag=True"),
     ("flag", "yes", "flag='yes' is neither", "flag=True"),
-    ("count", 0, "count=0 is not a whole number from 1 to 10", "Give a whole number from 1 to 10"),
+    ("count", 0, "count=0 is not an integer from 1 to 10", "Give an integer from 1 to 10"),
     ("count", 11, "count=11 is not", "from 1 to 10"),
     ("count", True, "count=True is not", "from 1 to 10"),
     ("count", 2.0, "count=2.0 is not", "from 1 to 10"),
@@ -109,8 +109,8 @@ REFUSED = [
     ("level", 1.0, "level=1.0 is not between 0 and 1", "Give a number between 0 and 1"),
     ("level", Decimal("0." + "9" * 30), "is not between 0 and 1", "Give a number between 0 and 1"),
     ("level", math.nan, "level=nan is not between 0 and 1", "Give a number between 0 and 1"),
-    ("either", 0, "either=0 is not a whole number from 1 on or 'auto'", "or None"),
-    ("either", "all", "either='all' is not a whole number from 1 on or 'auto'", "or None"),
+    ("either", 0, "either=0 is not an integer from 1 on or 'auto'", "or None"),
+    ("either", "all", "either='all' is not an integer from 1 on or 'auto'", "or None"),
     ("word", 5, "word=5 is not a string", "Give a string"),
     ("word", b"x", r"word \(of type bytes\) is not a string", "Give a string"),
 ]
@@ -134,8 +134,8 @@ def test_what_does_not_fit_costs_nothing(view, name, given, what, hint):
 
 @pytest.mark.parametrize(("annotation", "default", "said"), [
     (Literal["a", "b"], "c", "default='c' is unknown"), (bool, 0, "default=0 is neither"),
-    (int, None, "default=None is not a whole number"), (dp.Probability, 95, "default=95 is not between 0 and 1"),
-    ("Annotated[int, dp.Range(1, 10)]", 11, "default=11 is not a whole number from 1 to 10"),
+    (int, None, "default=None is not an integer"), (dp.Probability, 95, "default=95 is not between 0 and 1"),
+    ("Annotated[int, dp.Range(1, 10)]", 11, "default=11 is not an integer from 1 to 10"),
 ])  # fmt: skip
 def test_a_default_must_fit(annotation, default, said):
     """A default that its own annotation does not allow is the plugin's fault, found when the mechanism is made."""
@@ -158,7 +158,7 @@ def test_a_decorated_function_is_held_to_its_own_annotations():
 
     decorated = dp.mechanism()(functools.wraps(names["own"])(lambda *args, **kwargs: None))
 
-    with pytest.raises(dp.ArgumentError, match="count=0 is not a whole number"):
+    with pytest.raises(dp.ArgumentError, match="count=0 is not an integer"):
         decorated.bind([], {"count": 0})
 
 

@@ -1,4 +1,4 @@
-"""Calls by group read the data once, and every group's whole numbers are those of a pass of its own."""
+"""Calls by group read the data once, and every group's integers are those of a pass of its own."""
 
 # ruff: noqa: PD011, SIM300 - no pandas here; expected == actual
 
@@ -155,7 +155,7 @@ def both(whole, keys, made):
     return own, found
 
 
-# The same whole numbers
+# The same integers
 
 
 @pytest.mark.parametrize("keys", KEYS, ids=" and ".join)

@@ -205,7 +205,7 @@ def test_tables_of_databases(tmp_path, visits, kind):
 
 
 def test_a_table_without_rows_has_its_columns(tmp_path, visits):
-    """And one whose first rows are whole numbers or missing has all of its values."""
+    """And one whose first rows are integers or missing has all of its values."""
     with sqlite3.connect(tmp_path / "v.sqlite") as made:
         visits.iloc[:0].to_sql("empty", made, index=False)
         pd.DataFrame({"age": [None] * 70_000 + [1] * 70_000 + [2.5]}).to_sql("mixed", made, index=False)

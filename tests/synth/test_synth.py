@@ -70,7 +70,7 @@ def made():
 
 
 def test_rows_have_the_columns_values_and_types_of_the_table(made):
-    """Whole numbers stay whole, categories keep their types, and values are missing as often."""
+    """Integers stay whole, categories keep their types, and values are missing as often."""
     df, synthetic = made
 
     rows = synthetic.to_frame()

@@ -43,7 +43,7 @@ class Read(NamedTuple):
     """One column to read: as numbers, as categories of a public domain, as keys (...), or as people.
 
     Whoever the people are, they are told apart: their raw column is a dictionary with each name once, in which no
-    whole number is rounded. Its column is one that can name people. Values that a formula computes are read as they
+    integer is rounded. Its column is one that can name people. Values that a formula computes are read as they
     are, and only the columns of the formula are read from a frame.
     """
 
@@ -177,7 +177,7 @@ class MadeUpFrame(Frame):
         """Return the kind of names that a column can have for people; empty if it cannot name people."""
         column = self._columns[name]
         whole = isinstance(column, np.ndarray) and column.dtype.kind in "iuO"
-        return "whole numbers" if whole else ""
+        return "integers" if whole else ""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
         """Iterate over the rows in batches of at most `size`."""

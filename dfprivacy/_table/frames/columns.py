@@ -53,7 +53,7 @@ __all__ = [
 _TEXT = pa.large_binary()  # UTF-8, and what Python makes of half a surrogate pair
 _BYTES = {pa.binary(), _TEXT, pa.binary_view()}
 _TEXTS = {pa.string(), pa.large_string(), pa.string_view(), *_BYTES}
-_WHOLE_MAX = 2**53  # below it float64 holds every whole number
+_WHOLE_MAX = 2**53  # below it float64 holds every integer
 _SPACE = "[" + BLANKS + "]*"
 _IS_NUMERAL = f"^{_SPACE}{NUMERAL}{_SPACE}$"
 _IS_OTHER = f"^{_SPACE}(?:{'|'.join(TRUTH)}|{DATE}){_SPACE}$"
@@ -100,10 +100,10 @@ def kind_of_names(column: Column) -> str:
         while hasattr(kind, "value_type") and not types.is_nested(kind):
             kind = kind.value_type
         whole = types.is_integer(kind)
-        return "whole numbers" if whole else "bytes" if kind in _BYTES else "text" if kind in _TEXTS else ""
+        return "integers" if whole else "bytes" if kind in _BYTES else "text" if kind in _TEXTS else ""
     if isinstance(column, list):
         return "Python objects"
-    return "whole numbers" if column.dtype.kind in "iu" else ""
+    return "integers" if column.dtype.kind in "iu" else ""
 
 
 def _decode_encoding(column: pa.Array) -> pa.Array | Dictionary:
@@ -134,7 +134,7 @@ def _booleans_to_numpy(column: pa.Array) -> NDArray[np.bool_]:
 
 
 def _to_arrow(values: NDArray[Any]) -> pa.Array:
-    """Convert whole numbers to an Arrow array."""
+    """Convert integers to an Arrow array."""
     kind = pa.from_numpy_dtype(values.dtype)
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
@@ -284,7 +284,7 @@ def _encode_values(numbers: NDArray[np.float64] | None, texts: pa.Array, domain:
 
 
 def _names_of_people(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
-    """Return the names of people: whole numbers of 64 bits, or texts; null for other values."""
+    """Return the names of people: integers of 64 bits, or texts; null for other values."""
     if isinstance(column, np.ndarray):
         column = _to_arrow(column) if column.dtype.kind in "iu" else column.tolist()
     if isinstance(column, pa.Array) and (types.is_floating(column.type) or types.is_decimal(column.type)):
@@ -312,7 +312,7 @@ def _names_of_objects(values: list[Any]) -> pa.Array:
 
 
 def _name_of_object(value: object) -> str | None:
-    """Return a person's name as text: text or a whole number; None for other values, and for rounded floats."""
+    """Return a person's name as text: text or an integer; None for other values, and for rounded floats."""
     text = plain_text(value)
     if text is not None or type(value) in {bool, np.bool_}:
         return text

@@ -147,7 +147,7 @@ def _read_with_sqlalchemy(address: str, table: str) -> Any:
                 )
     finally:
         engine.dispose()
-    # A part of whole numbers and one of fractions are one column of fractions; what that would round is refused.
+    # A part of integers and one of fractions are one column of fractions; what that would round is refused.
     return (
         pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({each: [] for each in names})
     )
