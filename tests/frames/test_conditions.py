@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dfprivacy._table import batch as rows
+from dfprivacy._table import conditions as rows
 from dfprivacy._table.batch import Batch, category, number
 from dfprivacy._table.conditions import Between, IsIn, Satisfies, batches, read_condition
 from dfprivacy._table.frames import adapt

@@ -17,7 +17,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table, union_of_tables
 from dfprivacy._plugins.loader import register_mechanism, unregister
-from dfprivacy._table import batch as rows
+from dfprivacy._table import conditions as rows
 from dfprivacy._table.batch import Batch, declared_read, gather_selected_rows, reads_of
 from dfprivacy._table.conditions import Is, Satisfies, batches
 from dfprivacy._table.frames import adapt

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._table import batch as rows
+from dfprivacy._table import conditions as rows
 from dfprivacy._table.conditions import Between, Satisfies
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt

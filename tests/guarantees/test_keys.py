@@ -26,7 +26,7 @@ from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.calibrate import SURVEY_GRID, gaussian_discovery
 from dfprivacy._privacy.losses import Approximate
-from dfprivacy._table import batch as rows
+from dfprivacy._table import conditions as rows
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
 from dfprivacy._table.keys import LENGTH_MAX
@@ -118,7 +118,6 @@ def test_keys_are_the_same_on_every_engine(constructor, values, wanted, monkeypa
 
     assert [*wanted.items()] == [*held(frame, "x").items()]
     monkeypatch.setattr(rows, "BATCH_ROWS", 2)
-    monkeypatch.setattr("dfprivacy._measure.tasks.batches", rows.batches)
     assert [*wanted.items()] == [*held(frame, "x").items()]
 
 
@@ -443,7 +442,6 @@ def test_a_survey_is_the_same_on_every_engine(constructor, values, kinds, held, 
 
     assert wanted == table_of(frame).survey([Column("x")], EDGES)
     monkeypatch.setattr(rows, "BATCH_ROWS", 2)
-    monkeypatch.setattr("dfprivacy._measure.tasks.batches", rows.batches)
     assert wanted == table_of(frame).survey([Column("x")], EDGES)
 
 

@@ -220,7 +220,7 @@ def test_who_was_forked_within_a_transaction_cannot_use_the_file(path, by):
 
 LOCKS = """
 from dfprivacy._plugins import loader as plugins
-from dfprivacy._call import question
+from dfprivacy._call import call
 from dfprivacy._measure.tasks import _one_thread_blas
 
 def hold(lock, held, done):
@@ -229,7 +229,7 @@ def hold(lock, held, done):
         done.wait(1)
 
 def locks():
-    cached = getattr(vars(question.Question)["texts"], "lock", None)
+    cached = getattr(vars(call.Call)["texts"], "lock", None)
     return [plugins._lock, _one_thread_blas()._lock, *([cached] if cached else [])]
 
 done = threading.Event()

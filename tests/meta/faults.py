@@ -24,7 +24,7 @@ import numpy as np
 
 import dfprivacy as dp
 from dfprivacy import features, mechanism, statistics
-from dfprivacy._call import question
+from dfprivacy._call import call
 from dfprivacy._ledger.accounts import JointAccount
 from dfprivacy._ledger.tables import tables as _schema
 from dfprivacy._measure import discovery
@@ -1067,7 +1067,7 @@ def one_sample_for_all():
 @contextmanager
 def epsilon_over_share():
     """On a sample of q, epsilon / q is spent for epsilon, which is more than it is worth."""
-    with mock.patch.object(question, "epsilon_on_sample", lambda epsilon, share: epsilon / share):
+    with mock.patch.object(call, "epsilon_on_sample", lambda epsilon, share: epsilon / share):
         yield
 
 
@@ -1095,7 +1095,7 @@ def rows_of_nobody_count():
 @contextmanager
 def three_times_epsilon():
     """On a sample, three times epsilon is spent, whatever the share."""
-    with mock.patch.object(question, "epsilon_on_sample", lambda epsilon, _: epsilon * 3):
+    with mock.patch.object(call, "epsilon_on_sample", lambda epsilon, _: epsilon * 3):
         yield
 
 

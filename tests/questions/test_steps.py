@@ -20,7 +20,7 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._measure.price import RowRequest
 from dfprivacy._measure.steps import GroupRunner
 from dfprivacy._plugins.loader import register_mechanism, unregister
-from dfprivacy._table import batch as rows
+from dfprivacy._table import conditions as rows
 from dfprivacy._table.conditions import Between, IsIn, Satisfies
 from dfprivacy._table.declare import read_schema
 from dfprivacy._table.frames import adapt
