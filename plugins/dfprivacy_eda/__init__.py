@@ -1,4 +1,4 @@
-"""Exploratory analysis of a private table: the first questions that people ask of a dataframe.
+"""Exploratory analysis of a private table: counts, moments, quantiles, correlations and reports.
 
 Mechanisms: ``view.mean``, ``var``, ``std``, ``sum``, ``count``, ``missing``; ``quantile``, ``median``;
 ``histogram``, ``value_counts``, ``nunique``, ``crosstab``; ``corr``, ``cov``; ``describe``, ``agg``, ``report``;

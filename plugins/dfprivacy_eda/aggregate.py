@@ -39,7 +39,7 @@ _LISTED = 3  # numbers in a sentence
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Aggregates(Statistics):
-    """Named statistics of columns; ``found["age_mean"]`` is the statistic with that name.
+    """Named statistics of columns; ``result["age_mean"]`` is the statistic named ``age_mean``.
 
     Attributes
     ----------
@@ -94,12 +94,12 @@ class Aggregates(Statistics):
         return panels(ax, [self._panel([wrap_label(self._entry_label(each), LONG)], [each], "") for each in told])
 
     def _entry_label(self, each: Entry) -> str:
-        """Return the label of a statistic: its own name, or the words for the statistic and its column."""
+        """Return the label of a statistic: the name that the caller chose, or a description with its column."""
         own = each.name == f"{each.column}_{each.statistic}" and each.column in self.column_words
         return f"{statistic_words(each.statistic)} of {self._with_units(each.column)}" if own else each.name
 
     def _sentence(self) -> str:
-        """Write a sentence with the first statistics and the words for their columns."""
+        """Write a sentence with the values of the first statistics and the labels of their columns."""
         told = []
         for each in self._entries[:_LISTED]:
             own = each.name == f"{each.column}_{each.statistic}"
@@ -133,10 +133,10 @@ class Aggregates(Statistics):
 OF_NUMBERS = ("count", "missing", "mean", "sum", "var", "std", "median")
 OF_LABELS = ("count", "missing", "top", "freq")
 _ALTERNATIVES = {  # what dataframes have, and nobody can be told
-    "min": 'It is one person\'s value. Ask for a quantile near the end, such as "1%".',
-    "max": 'It is one person\'s value. Ask for a quantile near the end, such as "99%".',
-    "first": "It is one person's value.",
-    "last": "It is one person's value.",
+    "min": 'The minimum is the value of a single row. Use a small quantile, such as "1%".',
+    "max": 'The maximum is the value of a single row. Use a large quantile, such as "99%".',
+    "first": "The first value is that of a single row, which is private.",
+    "last": "The last value is that of a single row, which is private.",
     "nunique": "It has a measurement of its own: view.nunique(column).",
     "n_unique": "It has a measurement of its own: view.nunique(column).",
     "size": 'Rows with a value are "count".',

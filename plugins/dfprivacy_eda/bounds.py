@@ -1,4 +1,4 @@
-"""Bounds of columns without declared bounds: the powers of two between which many rows lie."""
+"""Search for bounds of columns that have none declared, among plus and minus powers of two."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ BEYOND = "Known bounds are better: values beyond found bounds are clipped to the
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FoundBounds(Release):
-    """Bounds within which most values of some columns lie.
+    """Bounds that contain most values of each searched column.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class FoundBounds(Release):
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Found bounds by column, marked as found, in the form that `protect` takes."""
+        """Found bounds by column, marked as not declared, as the argument ``bounds`` of `protect` takes them."""
         ends = zip(self.columns, self.low, self.high, self.beyond or (None,) * len(self.columns), strict=True)
         return {
             name: FoundPair((low, high), math.inf if beyond is None else beyond)
@@ -103,7 +103,7 @@ class FoundBounds(Release):
         return [{"column": self.columns, **ends, "threshold": self.threshold}]
 
     def _bounds_text(self, at: int) -> str:
-        """Write the bounds of a column, and how many rows may lie beyond these bounds."""
+        """Write the bounds of a column, and an upper bound of the number of rows beyond them."""
         low, high = self.low[at], self.high[at]
         if low is None or high is None:
             return "not found"
@@ -112,13 +112,13 @@ class FoundBounds(Release):
         return ends if rows is None else f"{ends}, with at most {rows:,.0f} rows beyond"
 
     def _sentence(self) -> str:
-        """Write the bounds that were found."""
+        """Write a sentence with the found bounds of each column."""
         told = [f"{self._label(name)} {self._bounds_text(at)}" for at, name in enumerate(self.columns[:_LISTED])]
         more = f"; and {len(self.columns) - _LISTED} more columns below" if len(self.columns) > _LISTED else ""
         return f"Bounds were found: {'; '.join(told)}{more} (95% confidence)."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the noisy counts of the intervals, and the threshold above which intervals are within the bounds."""
+        """Draw the noisy count of each interval, and the threshold that counts must exceed to extend the bounds."""
         ax, at = axes(ax, height=3.0), np.arange(len(EDGES))
         ends = zip(self.columns, self.counts, self.low, self.high, strict=True)
         for colour, (name, row, low, high) in zip(itertools.cycle(_COLOURS), ends, strict=False):
@@ -141,17 +141,17 @@ class FoundBounds(Release):
 
 
 def _power_label(edge: float) -> str:
-    """Write 0, or plus or minus a power of two."""
+    """Write an edge of an interval: 0, or plus or minus a power of two."""
     return f"${'-' if edge < 0 else ''}2^{{{round(np.log2(abs(edge)))}}}$" if edge else "0"
 
 
 def threshold(scale: float, columns: int) -> float:
-    """Return the threshold that noise in any empty interval exceeds with probability at most 10⁻⁴ in total."""
+    """Return a threshold that the noisy count of some empty interval exceeds with probability at most 10⁻⁴."""
     return scale * math.log(columns * (len(EDGES) - 1) / (2 * BETA))
 
 
 def sum_thresholds(scale: float, columns: int) -> NDArray[np.float64]:
-    """Return thresholds for sums of the noisy counts of 1, 2, … intervals, by the Chernoff bound.
+    """Return thresholds for sums of the noisy counts of 1, 2, … adjacent intervals, by the Chernoff bound.
 
     One interval has `threshold`; any run of several empty ones of some columns exceeds its own with probability
     10⁻⁴ at most, all together.
@@ -164,19 +164,19 @@ def sum_thresholds(scale: float, columns: int) -> NDArray[np.float64]:
 
 
 def count_outer_intervals(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
-    """Return the number of intervals beyond a bound that clearly hold rows, alone or summed with next intervals.
+    """Return the number of intervals by which to extend a bound: sums of counts beyond it exceed thresholds.
 
     Parameters
     ----------
     counts : ndarray
-        Noisy rows of the intervals, from the bound outwards.
+        Noisy number of rows in each interval, from the bound outwards.
     limits : ndarray
-        What the rows of the next 1, 2, … intervals together must exceed.
+        Thresholds for the sums of the counts of the next 1, 2, … intervals.
 
     Returns
     -------
     int
-        How many intervals further the bound belongs.
+        Number of intervals by which to extend the bound.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def count_outer_intervals(counts: NDArray[np.float64], limits: NDArray[np.float6
 
 
 def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> float:
-    """Return a 95% upper bound of the number of rows in some intervals, from their noisy counts."""
+    """Return a 95% upper confidence bound for the total number of rows in intervals with these noisy counts."""
     most = max(float(counts.sum()), 0.0) + _ONE_SIDED * error * math.sqrt(counts.size)
     return min(most, math.inf if rows is None else rows)
 
@@ -198,7 +198,7 @@ def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> 
 def extended_range(
     counts: NDArray[np.float64], first: int, last: int, limits: NDArray[np.float64], error: float, rows: int | None
 ) -> tuple[int, int, float]:
-    """Return the outermost intervals that clearly hold rows, and an upper bound of the number of rows beyond."""
+    """Return the first and last interval whose rows exceed the noise, and a bound on the rows beyond them."""
     first, last = (
         first - count_outer_intervals(counts[:first][::-1], limits),
         last + count_outer_intervals(counts[last:], limits),
@@ -265,7 +265,7 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> tuple[NoisyVal
 
 @find_bounds.concludes
 def conclude_find_bounds(measured: tuple[NoisyValue, int | None], columns: tuple[Column, ...]) -> FoundBounds:
-    """Compute bounds from the intervals with noisy counts above the threshold."""
+    """Compute bounds of each column from the intervals whose noisy counts exceed the threshold."""
     noisy, rows = measured
     scale, every = float(np.max(noisy.scales)), [part.values for part in noisy.parts]
     least, limits = threshold(scale, len(columns)), sum_thresholds(scale, len(columns))

@@ -1,4 +1,4 @@
-"""Cases for the audit of the methods."""
+"""Example calls of the methods of exploratory analysis, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _RELATIONS = ("replace_one", "add_remove")
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a method for the audit: missing values, public and private sizes, groups."""
+    """Return example calls of a method, with missing values, public and private numbers of rows, and groups."""
     name = mechanism.name
     if name in {"mean", "var", "std", "sum"}:
         asked = {"column": "x"}

@@ -1,4 +1,4 @@
-"""Categories of columns without declared ones: the values that occur in enough rows."""
+"""Search for categories of columns that have none declared: values that occur in at least a threshold of rows."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _MAX_LISTED = 3  # columns in a sentence
 
 @dataclass(frozen=True)
 class FoundKeys:
-    """Values that enough rows have, for each column, and the public number of rows."""
+    """Frequent values of each searched column, and the number of all rows, None if it is private."""
 
     discovered: tuple[DiscoveredKeys, ...]
     size: int | None
 
 
 def count_half_width(scale: float, confidence: float) -> float:
-    """Return the half width of the interval of a count that is released because it exceeds a threshold.
+    """Return half the width of the confidence interval of a count that is released only above a threshold.
 
     With Laplace noise of scale b, a noisy count above c + b ln(2/α), or below c - b ln(2/α), has at most α/2 of the
     probability of one that is shown, if c is at least the threshold.
@@ -52,7 +52,7 @@ def count_half_width(scale: float, confidence: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FoundCounts(Counts):
-    """Noisy counts of the values that enough rows have, in the form of `Counts`.
+    """Noisy counts of the frequent values of a column, as `Counts` with categories that were found.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ def found_counts(
     normalize: bool = False,
     sort: bool = True,
 ) -> FoundCounts:
-    """Return the noisy counts of the found values of one column."""
+    """Return the result for the frequent values that were found in one column, with their noisy counts."""
     order = np.arange(len(keys.keys)) if sort else np.array(_sorted_indices(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
     total, law = float(raw.sum()), NoiseLaw(keys.scale, 1.0 if keys.scale else 0.0)
@@ -151,7 +151,7 @@ def _schema_of(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FoundCategories(Release):
-    """Values that enough rows have, for each searched column.
+    """Frequent values of each searched column, with their noisy counts.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class FoundCategories(Release):
 
     @property
     def categories(self) -> dict[str, list[Any]]:
-        """Sorted values by column, with ``"other"`` last: as `protect` takes them."""
+        """Sorted values by column, with ``"other"`` last, as `protect` takes them in ``categories``."""
         found: dict[str, list[Any]] = self.schema["categories"]
         return found
 
@@ -201,14 +201,14 @@ class FoundCategories(Release):
         return found_counts(keys, column, self.size, self.confidence)
 
     def _sentence(self) -> str:
-        """Write the values that were found."""
+        """Write a sentence with the values that were found in each column."""
         told = [
             f"{self._label(name)} has {list_text(values)}" if values else f"{self._label(name)} has none"
             for name, values in zip(self.columns, self.known, strict=True)
         ]
         some = "; ".join(told[:_MAX_LISTED])
         more = f"; and {len(told) - _MAX_LISTED} more columns below" if len(told) > _MAX_LISTED else ""
-        return f"Among values that occur in about {min(self.thresholds):,} rows or more, {some}{more}."
+        return f"Values that occur in at least about {min(self.thresholds):,} rows: {some}{more}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the count of each value of each column, with its interval."""
@@ -239,7 +239,7 @@ class FoundCategories(Release):
 def measure_frequent_values(
     curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | str | None = None
 ) -> FoundKeys:
-    """Find the values that enough rows have, in each column separately, without declared bounds or categories."""
+    """Find frequent values of each column; declared bounds and categories are ignored."""
     plain = [replace(column, bounds=None, categories=None, other=False, fill=None) for column in columns]
     share = Fraction(1, len(columns))
     return FoundKeys(tuple(curator.discover(column, domain=domain, share=share) for column in plain), curator.size)
@@ -247,7 +247,7 @@ def measure_frequent_values(
 
 @mechanism(columns={"columns": "all"}, delta=True)
 def find_categories(curator: Curator, columns: tuple[Column, ...]) -> FoundKeys:
-    """Find the categories of columns without declared categories: values that enough rows have.
+    """Find categories of columns that have none declared: values that occur in at least a threshold of rows.
 
     Parameters
     ----------
@@ -300,7 +300,7 @@ def find_categories(curator: Curator, columns: tuple[Column, ...]) -> FoundKeys:
 def conclude_find_categories(
     measured: FoundKeys, columns: tuple[Column, ...], *, confidence: Probability = 0.95
 ) -> FoundCategories:
-    """Compute the categories from the found values."""
+    """Compute the categories of each column from the frequent values that were found."""
     return FoundCategories(
         columns=tuple(column.name for column in columns),
         known=tuple(each.keys for each in measured.discovered),

@@ -1,4 +1,4 @@
-"""Correlations and covariances, from noisy sums of numbers and of their products."""
+"""Correlations and covariances, from noisy sums of columns and of products of two columns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the larges
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Matrix(Framed):
-    """Base class of correlations and covariances: a matrix with a number for each pair of columns."""
+    """Base class of correlation and covariance matrices, with an entry for each pair of columns."""
 
     _what: ClassVar[str]
     _row_counts = ("count",)
@@ -62,7 +62,7 @@ class _Matrix(Framed):
 
     @property
     def values(self) -> Numbers:
-        """The matrix, with NaN where a number is unknown."""
+        """The matrix as an array, with NaN for entries that the noise hides."""
         out = np.array([name in self.unknown for name in self.columns])
         return np.where(out[:, None] | out, np.nan, self.estimates)
 
@@ -87,7 +87,7 @@ class _Matrix(Framed):
         return [{"a": a, "b": b, **{name: getattr(self, of)[at].tolist() for name, of in fields.items()}}]
 
     def _sentence(self) -> str:
-        """Write a sentence with the number farthest from 0."""
+        """Write a sentence with the pair of columns whose correlation is farthest from 0."""
         every = itertools.combinations(range(len(self.columns)), 2)
         pairs = [pair for pair in every if not math.isnan(self.values[pair])]
         if not pairs:
@@ -223,7 +223,7 @@ class Covariances(_Matrix):
 
 
 def _raise_negative_eigenvalues(matrix: Numbers) -> Numbers:
-    """Return the symmetric matrix with its negative eigenvalues raised to about 0."""
+    """Return the symmetric matrix with its negative eigenvalues replaced by about 0."""
     values, vectors = np.linalg.eigh(matrix)
     least = _FLOOR * max(float(values[-1]), _FLOOR)
     raised: Numbers = (vectors * np.maximum(values, least)) @ vectors.T
@@ -231,7 +231,7 @@ def _raise_negative_eigenvalues(matrix: Numbers) -> Numbers:
 
 
 def is_indefinite(matrix: Numbers) -> bool:
-    """Return whether a matrix has an eigenvalue clearly below 0, as no covariance matrix of data has."""
+    """Return whether a matrix has a clearly negative eigenvalue, which no covariance matrix of data has."""
     return bool(np.linalg.eigvalsh(matrix)[0] < -math.sqrt(_FLOOR) * abs(matrix).max())
 
 
@@ -282,7 +282,7 @@ class Products:
 
     @cached_property
     def beyond_bounds(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
-        """Shares of the rows beyond the bounds of each column, and notes on these shares."""
+        """Share of the rows below and above the bounds of each column, and notes on these shares."""
         clipped, notes = shares_beyond_bounds(self.beyond, self.columns, self.rows)
         return tuple(each for (each,) in clipped), notes
 
@@ -299,12 +299,12 @@ class Products:
         return self._covariances(self.values[:, None] - drawn)
 
     def draws(self, draws: int = DRAWS) -> tuple[Numbers, Numbers]:  # noqa: ARG002 - as many as there is room for
-        """Draw possible noise-free covariances of y, with equal weights."""
+        """Draw noise-free covariances of y that agree with the noisy sums, with equal weights."""
         many = self._noise_free.shape[-1]
         return self._noise_free, np.full(many, 1 / many)
 
     def expected_error(self, rows: float, name: str) -> float | None:
-        """Return the expected error of a correlation near 0, or of a covariance in standard deviations.
+        """Return the expected standard error of a correlation near 0, or of a covariance of standardised columns.
 
         None where nothing will be known: the noise may be all of a variance of a sixth of the range.
         """
@@ -476,7 +476,7 @@ def conclude_corr(products: Products, *, recentre: bool, confidence: Probability
     drowned = tuple(column.name for column, out in zip(products.columns, unknown, strict=True) if out)
     if drowned:
         notes = [
-            f"The variance of {', '.join(drowned)} may be noise alone: its correlations are unknown.",
+            f"The noise hides the variance of {', '.join(drowned)}, so its correlations are unknown.",
             *notes,
         ]
     elif (high - low)[off].min() > 1:
@@ -495,7 +495,7 @@ def _variances(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
 
 
 def _correlations(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
-    """Divide covariances by standard deviations, and clip to [-1, 1]."""
+    """Divide covariances by the standard deviations of both columns, and clip the quotients to [-1, 1]."""
     root = np.sqrt(np.maximum(_variances(covariances)[0], 1e-12))
     correlations = np.clip(covariances / (root[:, None] * root), -1.0, 1.0)
     correlations[range(len(root)), range(len(root))] = 1.0
@@ -562,7 +562,7 @@ def cov(
 
 @cov.concludes
 def conclude_cov(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Covariances:
-    """Compute covariances in the columns' units from the noisy sums."""
+    """Compute covariances in the units of the columns from the noisy sums."""
     half = np.array([column.half for column in products.columns])
     with np.errstate(over="ignore"):
         units = np.minimum(np.outer(half, half), np.finfo(np.float64).max)

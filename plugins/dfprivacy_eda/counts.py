@@ -1,4 +1,4 @@
-"""Counts: of rows, of distinct values, of bins, of categories, and of combinations of two."""
+"""Counts of rows, distinct values, bins of a histogram, categories, and combinations of two columns' categories."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LEAST_PART = 0.5  # standard errors of its noise that a sampling variance is ta
 
 @dataclass(frozen=True)
 class Cells:
-    """Noisy counts of cells, the law of their noise, the public number of rows, and the rows in no cell.
+    """Noisy counts of cells, the distribution of their noise, the number of all rows, and the rows in no cell.
 
     The last are what is left of all rows where they are `derived`; `id` is that of the measurement, None where they
     are sums of what was measured. With weights
@@ -87,7 +87,7 @@ class Cells:
 
     @classmethod
     def from_weighted(cls, sums: NoisyWeighted, shape: tuple[int, ...]) -> Cells:
-        """Return the cells of a population, estimated from weighted counts of the shape of a table."""
+        """Return population counts of cells, estimated from weighted counts, as an array of the given shape."""
         counts, (_, variances, _) = sums.most * sums.values[:, 0], total(sums.estimate, [sums.most])
         law = sums.laws[0]
         law = replace(law, scale=law.scale * sums.most)
@@ -96,7 +96,7 @@ class Cells:
         return cls(counts.reshape(shape), law, None, (None, None), id=sums.id, weights=sums, sampled=sampled)
 
     def result_fields(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:
-        """Return the fields of a result that has all cells, or the cells at some places."""
+        """Return the fields of a result; `places` are the indices of its cells in the measurement."""
         weighted: dict[str, Any] = {}
         if self.weights is not None and self.sampled is not None:
             weighted = {
@@ -136,7 +136,7 @@ class Cells:
 def measure_cells(
     curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, weights: Column | None = None
 ) -> Cells:
-    """Measure the number of rows in each category or combination; with weights, the counts of the population."""
+    """Measure the number of rows in each category or combination; with weights, estimate population counts."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
     if weights is not None:
@@ -153,7 +153,9 @@ def bin_edges(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
     """
     if isinstance(bins, int | np.integer) and not isinstance(bins, bool):
         if not 1 <= bins <= _MOST:
-            raise ArgumentError(f"bins={bins} is not a possible number of bins.", f"Use 1 to {_MOST:,} bins.")
+            raise ArgumentError(
+                f"bins={bins} is not a possible number of bins.", f"Use an integer from 1 to {_MOST:,}."
+            )
         return np.linspace(column.low, column.high, int(bins) + 1), slice(0, int(bins))
     listed = isinstance(bins, list | tuple | np.ndarray) and all(
         isinstance(edge, int | float | np.integer | np.floating) and not isinstance(edge, bool) for edge in bins
@@ -161,12 +163,13 @@ def bin_edges(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
     edges = np.asarray(bins if listed else [], dtype=np.float64)
     if not 2 <= edges.size <= _MOST or not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():  # noqa: PLR2004
         raise ArgumentError(
-            "bins= is neither a number of bins nor a list of rising edges.", "For example bins=[0, 18, 65, 120]."
+            "bins= is neither a number of bins nor a list of increasing edges.",
+            "Write for example bins=[0, 18, 65, 120].",
         )
     if edges[-1] < column.low or edges[0] > column.high:
         raise ArgumentError(
-            f"Every bin lies outside of the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
-            "Values are clipped to the bounds, so these bins are empty.",
+            f"Every bin lies outside the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
+            "Values are clipped to the bounds, so these bins are empty. Use edges between the bounds.",
         )
     before, after = edges[0] > column.low, edges[-1] < column.high
     every_edge = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])
@@ -279,10 +282,11 @@ def check_value_counts(
     nan_policy: NanPolicy,
     **_: Any,
 ) -> None:
-    """Check that there are categories to count, before anything is charged."""
+    """Check that the column has categories, or that a search for them is requested, before anything is charged."""
     if weights is not None and (categories == "discover" or domain is not None):
         raise ArgumentError(
-            "Values that are found cannot be weighted.", "Declare the categories, or leave weights= out."
+            'weights= cannot be used with domain= or categories="discover".',
+            "Declare the categories, or omit weights=.",
         )
     if categories == "declared" and column.categories is None and domain is None:
         raise SchemaError(
@@ -293,12 +297,12 @@ def check_value_counts(
     if categories == "discover" and domain is not None:
         raise ArgumentError(
             'categories="discover" finds unknown values, while domain= lists the possible ones.',
-            "Leave one of the two out.",
+            "Omit one of the two arguments.",
         )
     if (categories == "discover" or domain is not None) and nan_policy != "omit":
         said = "domain=" if domain is not None else 'categories="discover"'
         raise ArgumentError(
-            f"{said} leaves missing values out; nan_policy={nan_policy!r} has no effect.", "Leave nan_policy= out."
+            f"{said} always omits missing values, so nan_policy={nan_policy!r} has no effect.", "Omit nan_policy=."
         )
 
 
@@ -407,7 +411,7 @@ def conclude_value_counts(
     sort: bool = True,
     confidence: Probability = 0.95,
 ) -> Counts:
-    """Compute the counts, sorted if requested."""
+    """Compute the count of each category, sorted if requested."""
     if isinstance(measured, FoundKeys):
         (keys,) = measured.discovered
         return found_counts(keys, column.name, measured.size, confidence, normalize=normalize, sort=sort)
@@ -634,7 +638,7 @@ def conclude_missing(measured: Sums, *, confidence: Probability = 0.95) -> Colum
 
 
 def _measure_rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Sums:
-    """Measure the number of complete rows, and the number of incomplete rows if free or requested."""
+    """Measure the number of rows without missing values, and the number of the others if free or requested."""
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
         return _row_sums(curator.sum(features.Count(), grid="unit"), columns, complete=True)
@@ -646,16 +650,16 @@ def _measure_rows(curator: Curator, columns: tuple[Column, ...], nan_policy: Nan
 def _row_sums(
     noisy: NoisyValue, columns: Sequence[Column], all_rows: float | None = None, *, complete: bool
 ) -> Sums:
-    """Return noisy numbers of complete and incomplete rows as `Sums`.
+    """Return the noisy numbers of rows with and without a missing value as `Sums`.
 
     Parameters
     ----------
     noisy : NoisyValue
-        That of rows with a value, or two, of which the other is that of rows without one.
+        Number of complete rows, or the numbers of complete and of incomplete rows.
     columns : sequence of Column
-        The columns in which they have a value.
+        The columns in which complete rows have a value.
     all_rows : float, optional
-        The public number of all rows: those without a value are the rest of them.
+        The public number of all rows, from which the number of incomplete rows follows.
     complete : bool
         Whether all rows have a value.
     """
@@ -670,7 +674,7 @@ def _row_sums(
 
 
 def _distinct_change(columns: tuple[Column, ...], public: frozenset[str]) -> float:
-    """Return the largest change of the number of distinct values by one changed row."""
+    """Return the largest change of the number of distinct values when one row changes."""
     return 0.0 if all(column.name in public for column in columns) else 1.0
 
 
@@ -684,7 +688,7 @@ class Categories(OfSums):
         self.columns = (column,)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Count the categories with rows."""
+        """Return the number of categories that have at least one row."""
         return np.count_nonzero(sums)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
@@ -702,7 +706,7 @@ class Values(OfRows):
         self.omit = omit
 
     def value(self, rows: Batch) -> Any:
-        """Count the distinct values."""
+        """Return the number of distinct values."""
         (column,) = self.columns
         values = rows.values(column)
         return len(np.unique(values[~rows.missing(column)] if self.omit else values))

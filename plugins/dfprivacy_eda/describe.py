@@ -118,7 +118,7 @@ class Description(Statistics, Framed):
 
     @property
     def unbiased(self) -> Any:
-        """The same table with unclamped numbers of rows, which can be below 0 or above the number of all rows."""
+        """Same table with the noisy numbers of rows, which can be below 0 or above the number of all rows."""
         return self._frame_of("raw")
 
     def __getitem__(self, column: str | tuple[str, str]) -> Any:
@@ -128,7 +128,7 @@ class Description(Statistics, Framed):
         if row not in self.statistics or name not in self.columns:
             raise ArgumentError(
                 f"The description has no row or column {column!r}.",
-                f"Rows are {[*self.statistics]!r}, columns {[*self.columns]!r}.",
+                f"Its rows are {[*self.statistics]!r} and its columns {[*self.columns]!r}.",
             )
         return self.values[self.columns.index(name)][self.statistics.index(row)]
 
@@ -164,14 +164,14 @@ class Description(Statistics, Framed):
         return Grid(("", *self.columns), [*zip(self.statistics, *self._as_fields(told), strict=True)])
 
     def _notes(self) -> list[str]:
-        """Return notes on clamped numbers of rows, and on means with more noise than one row's value has."""
+        """Return notes on clamped numbers of rows, and on means whose noise exceeds the standard deviation."""
         moved = [each.name for each in self._entries if each.statistic in ROWS and each.value != each.raw]
         spread = {
             each.column: each.value for each in self._entries if each.statistic == "std" and each.value is not None
         }
         means = [each for each in self._entries if each.statistic == "mean" and each.column in spread]
         weak = [each.column for each in means if (each.error or 0) >= spread[each.column]]
-        few = f"Uninformative: too little data for this epsilon: {', '.join(weak)}."
+        few = f"Uninformative: too little data for this epsilon. The noise hides the mean of {', '.join(weak)}."
         return [
             *self._clipping_notes(),
             *([clamping_note(moved, "unbiased")] if moved else []),
@@ -192,7 +192,7 @@ class Description(Statistics, Framed):
 
 @dataclass(frozen=True)
 class JointSums:
-    """Noisy sums of several columns in one vector, with cube noise.
+    """Noisy sums of several columns, measured as one vector with noise uniform in a cube.
 
     Attributes
     ----------
@@ -284,7 +284,7 @@ class JointSums:
 
 @dataclass(frozen=True)
 class TableMeasurement:
-    """Measurements of all columns, and the share of the budget that each measurement had."""
+    """Measurements of all columns, and the share of the budget that each measurement used."""
 
     columns: dict[str, Column]
     sums: dict[str, Sums]
@@ -322,7 +322,7 @@ def measure_table(
     told: Collection[str] = (),
     asked: Sequence[tuple[float, ...]] | None = None,
 ) -> TableMeasurement:
-    """Measure sums of numbers, trees of counts, and counts of categories, each with its share of the budget.
+    """Measure sums of numeric columns, trees of counts, and counts of categories, each with a share of the budget.
 
     Parameters
     ----------
@@ -456,7 +456,7 @@ def statistic_cell(measured: TableMeasurement, name: str, statistic: str, confid
 
 
 def check_distinct_columns(columns: Sequence[Column] | None, **_: object) -> None:
-    """Check that no column is named twice; None stands for all columns."""
+    """Check that columns are named, none of them twice; None stands for all columns."""
     names = None if columns is None else [column.name for column in columns]
     if names is not None and (not names or len(set(names)) < len(names)):
         raise ArgumentError(
@@ -472,7 +472,7 @@ def describe(
     focus: Focus | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> TableMeasurement:
-    """Describe columns: count and missing, mean, std and quartiles of numbers, the most frequent category.
+    """Describe columns: count, missing values, mean, std and quartiles, or the most frequent category.
 
     Parameters
     ----------
@@ -546,7 +546,7 @@ def measure_description(
     *,
     whole_trees: bool = False,
 ) -> TableMeasurement:
-    """Measure moments and quartiles of numbers, and counts of categories.
+    """Measure moments and quartiles of numeric columns, and counts of categories.
 
     Of the trees of counts only the part for the quartiles is released, unless whole trees are requested.
     """

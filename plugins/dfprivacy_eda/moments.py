@@ -1,4 +1,4 @@
-"""Mean, variance, standard deviation and sum of a column, each by its most accurate noisy sum."""
+"""Mean, variance, standard deviation and sum of a column, computed from noisy sums."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _GUESS_SCALES = (
 
 
 class _SumStatistic(OfSums):
-    """Base class of statistics of the sums of y, 1-y² and y², or of (1+y)/2 and (1-y)/2, over complete rows."""
+    """Base class of statistics computed from sums of y, 1-y² and y², or of (1+y)/2 and (1-y)/2, over rows."""
 
     shape = (1,)
     error = 3e-5  # of six sums and products, for up to 2^32 rows
@@ -212,23 +212,23 @@ def _measure_variance(curator: Curator, column: Column, nan_policy: NanPolicy) -
 
 
 def _power_share(parts: float) -> Fraction:
-    """Return the power of two nearest 1/`parts`, so that shares of the budget add up without rounding."""
+    """Return the power of two nearest to 1/`parts`, so that shares of the budget add up without rounding."""
     return Fraction(1, 2 ** round(math.log2(parts)))
 
 
 def _rows_epsilon(curator: Curator) -> float:
-    """Return the public number of rows times epsilon, equal for all groups; 0 if the number is private."""
+    """Return the number of rows times epsilon, which is equal for all groups; 0 if the number is private."""
     typical = curator.typical_size
     return 0.0 if curator.size is None or typical is None else typical * curator.epsilon
 
 
 def _sums_of_count(column: Column, rows: float, *, counted: bool) -> Sums:
-    """Return the sums of a column of which only the number of rows is known."""
+    """Return `Sums` for a column of which only the number of rows is known."""
     return Sums(column, np.empty(0), (), np.zeros((4, 0)), np.array([rows, 0.0, 0, 0]), counted)
 
 
 def _replace_sum(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float | None = None) -> Sums:
-    """Return the sums of a column, with one of the four sums replaced by a later measurement."""
+    """Return `Sums` in which a later measurement replaces one of the four sums."""
     law = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0)
     map_, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
     map_[row], start[row] = 0, 0
@@ -404,7 +404,7 @@ def conclude_var(measured: Sums, *, confidence: Probability = 0.95) -> ColumnSta
 
 
 def mean_and_degrees(drawn: StatisticDraws) -> tuple[Any, Any, Any]:
-    """Return the mean of a sample, the variance of the mean, and its degrees of freedom."""
+    """Return the sample mean, the variance of the sample mean, and its degrees of freedom."""
     rows = np.maximum(drawn.count, 2)
     return drawn.mean, drawn.var / rows, rows - 1
 

@@ -1,4 +1,4 @@
-"""Expected standard errors of the methods, from public numbers, before anything is paid.
+"""Expected standard errors of the methods, computed from public numbers before any budget is spent.
 
 A column is taken to have a standard deviation of a sixth of its range, and a private number of rows to be 10,000.
 """
@@ -65,7 +65,7 @@ def assumed_rows(curator: Curator) -> float:
 
 
 def noise_sd(curator: Curator, at: int = -1) -> float:
-    """Return the standard deviation of the noise of a measurement, by default of the last; 0 without any."""
+    """Return the standard deviation of the noise of a measurement, the last by default; 0 if none has noise."""
     measured = [each for each in curator.measured if each.epsilon or each.reused]
     return measured[at].law.standard_deviation if measured else 0.0
 
@@ -76,7 +76,7 @@ def _error_label(curator: Curator, what: str, *assumed: str) -> str:
 
 
 def _expected_error(sums: Sums, name: str, rows: float) -> tuple[float, float]:
-    """Return the expected standard error of a statistic, absolute and relative to the statistic."""
+    """Return the expected standard error of a statistic, in its units and relative to the statistic."""
     error = sums.typical_sums(rows).error(name)
     sd = SD * sums.column.half
     return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)
@@ -121,7 +121,7 @@ _SOURCES = {
 
 
 def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
-    """Return the noisy sums of a column in a release, if they determine the statistic; else None."""
+    """Return the noisy sums of a column from an earlier release; None if they do not give the statistic."""
     if isinstance(release, Estimate) and release.column == column.name:
         moments = NoisyMoments.from_release(release.released, release.bounds)
         if len(moments.values) > 1:  # of two groups
@@ -141,7 +141,7 @@ def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
 
 
 def _cell_sums(release: Counts | Crosstab, columns: Sequence[Column], size: int | None, name: str) -> Sums | None:
-    """Return the number of complete rows as a sum of released cells; None if other cells were counted."""
+    """Return the number of complete rows as the sum of released cells; None if other cells were released."""
     named, raw = [column.name for column in columns], release.raw.ravel()
     other = {*named} != {*release._counted_columns} or any(column.bounds for column in columns)  # noqa: SLF001 - our own
     if (
@@ -160,7 +160,7 @@ def _cell_sums(release: Counts | Crosstab, columns: Sequence[Column], size: int 
 
 
 def _answer_reader(name: str) -> Any:
-    """Return a function that finds a statistic in an earlier release."""
+    """Return a function that computes a statistic from an earlier release."""
 
     def reader(
         curator: Curator,
@@ -195,7 +195,7 @@ def _cell_reader(
     b: Column | None = None,
     **asked: Any,
 ) -> tuple[float, Cells] | None:
-    """Find counts of categories, or of combinations of two columns' categories, in a synthetic table."""
+    """Read counts of categories, or of combinations of two columns' categories, from a synthetic table."""
     columns = tuple(each for each in (column, a, b) if each is not None)
     plain = asked.get("categories", "declared") == "declared" and asked.get("domain") is None
     if not plain or asked.get("weights") is not None or not isinstance(curator.planned, Cells):
@@ -209,7 +209,7 @@ def _cell_reader(
 
 
 def _count_planner(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
-    """Return a function that plans noisy counts; `of` gives the number of cells for the average count."""
+    """Return a function that plans noisy counts; `of` returns the number of cells that share the rows."""
 
     def findings(curator: Curator, **asked: Any) -> Findings:
         weights = asked.get("weights")  # of which a row has about the middle of the bounds
@@ -229,7 +229,7 @@ _plan_cells = _count_planner("each {}", lambda curator, **_: curator.planned.raw
 
 
 def _plan_counts(curator: Curator, **asked: Any) -> Findings:
-    """Plan a histogram, counts of categories, or a crosstab; errors are relative to the average count."""
+    """Plan a histogram, counts of categories, or a crosstab, with errors relative to the average count."""
     found = asked.get("categories") == "discover" or asked.get("domain") is not None
     return dict((_plan_keys if found else _plan_cells)(curator, **asked))
 
@@ -241,22 +241,22 @@ def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
         np.clip(noise_sd(curator) * _NORMAL_POINTS, *((-known / 2, known / 2) if known else (None, None)))
     )
     return {
-        "expected standard error of the number of different values": error,
+        "expected standard error of the number of distinct values": error,
         RELATIVE: error / (known or _TYPICAL_COUNT),
     }
 
 
 def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
-    """Plan the search for bounds; errors are relative to a tenth of the rows."""
+    """Plan the search for bounds, with the standard error of a count relative to a tenth of the rows."""
     error = noise_sd(curator)
     return {
-        "rows that an interval needs to be detected, about": threshold(error / math.sqrt(2), len(columns)),
+        "approximate number of rows for an interval to be detected": threshold(error / math.sqrt(2), len(columns)),
         RELATIVE: error * _TYPICAL_COUNT / assumed_rows(curator),
     }
 
 
 def _plan_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
-    """Plan quantiles: their error in the units of the column, and relative to a quarter of the rows."""
+    """Plan quantiles: the standard error in units of the column, and in rows relative to a quarter of them."""
     what, shares = ("the median", [0.5]) if q is None else ("a quantile", [*np.atleast_1d(q)])
     moved = rows = 0.0
     if noise_sd(curator):
@@ -268,7 +268,7 @@ def _plan_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any
 def _quantile_errors(
     measured: SelectedIntervals | CountTree, column: Column, shares: Sequence[float], n: float
 ) -> tuple[float, float]:
-    """Return the expected standard error of quantiles of normal values, in units and in rows."""
+    """Return the expected standard error of quantiles of a normal column, in units of the column and in rows."""
     of, plan, sd = np.asarray(shares, dtype=np.float64), measured.layout, SD * column.half
     middles = np.clip((plan.edges[1:] + plan.edges[:-1]) / 2, column.low, column.high)
     cuts = (plan.half_open_edges - column.mid) / sd
@@ -303,12 +303,12 @@ def _choice_variance(cuts: Array, off: Array, n: float, q: float, rows: float) -
 
 
 def _plan_describe(curator: Curator, **_: Any) -> Findings:
-    """Plan a description: the largest error of each statistic over the columns."""
+    """Plan describe(): the largest standard error of each statistic over the columns."""
     return _description_errors(curator, curator.planned)
 
 
 def _plan_report(curator: Curator, **_: Any) -> Findings:
-    """Plan a report: a description and correlations."""
+    """Plan report(): the standard errors of its description and of its correlations."""
     measured, products = curator.planned
     findings = _description_errors(curator, measured)
     correlations = {} if products is None else _correlation_error(curator, products, "correlation")
@@ -340,7 +340,7 @@ def _correlation_error(curator: Curator, products: Products, name: str) -> Findi
 
 
 def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
-    """Plan aggregations: the error of each statistic, and the largest relative error."""
+    """Plan agg(): the standard error of each statistic, and the largest relative error."""
     each = [
         (one, *_statistic_error(curator, curator.planned, one.column, one.statistic))
         for one in parse_aggregations(aggregations, named)
@@ -354,7 +354,7 @@ def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], 
 def _statistic_error(
     curator: Curator, measured: TableMeasurement, name: str, statistic: str
 ) -> tuple[float, float]:
-    """Return the expected standard error of a statistic of a column, absolute and relative."""
+    """Return the expected standard error of a statistic of a column, in its units and relative."""
     n, column = assumed_rows(curator), measured.columns[name]
     if (share := quantile_share(statistic)) is not None:
         error, _ = _quantile_errors(measured.trees[name], column, [share], n)

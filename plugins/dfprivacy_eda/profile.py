@@ -1,4 +1,4 @@
-"""A profile of a table without declared columns: what each column holds, and a schema for it."""
+"""Profile of a table whose columns are not declared: kind, bounds and values of each column, and a schema."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ class Profile(Release):
                 categories[name], missing[name] = [*texts, OTHER], OTHER
         return {"bounds": bounds, "categories": categories, "missing": missing}
 
-    def _few_values(self, at: int) -> list[Any]:
-        """Return the values of a numeric column, if most rows have one of a few values."""
+    def _code_values(self, at: int) -> list[Any]:
+        """Return the values of a numeric column if most of its rows have one of a few values, otherwise none."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
         total = sum(count for _, count in held)
         few = 1 < len(held) <= _MAX_CODES and total >= _CODES_SHARE * self.rows[at] and self.kinds[at] == "number"
@@ -132,11 +132,11 @@ class Profile(Release):
 
     def _sentence(self) -> str:
         """Write the number and the names of the columns of each kind."""
-        kinds = [kind or "nothing seen" for kind in self.kinds]
+        kinds = [kind or "nothing detected" for kind in self.kinds]
         told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
         names = self._label(*self.columns)
-        seen = f"what occurs in about {self.threshold:,} rows or more is seen"
-        return f"{len(self.columns)} columns, {list_text(told)} ({seen}): {names}."
+        seen = f"by values in at least {self.threshold:,} rows"
+        return f"{len(self.columns)} columns, {list_text(told)}, {seen}: {names}."
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the number of rows with a value and without one, for each column, with intervals."""
@@ -162,7 +162,7 @@ class Profile(Release):
     def _rows(self) -> list[tuple[str, str]]:
         rows = []
         for at, name in enumerate(self.columns):
-            words = [self.kinds[at] or "nothing was seen"]
+            words = [self.kinds[at] or "nothing was detected"]
             if self.low[at] is not None:
                 words.append(" to ".join(_end_text(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
             if self.beyond and (outside := self.beyond[at]) is not None:
@@ -178,7 +178,7 @@ class Profile(Release):
                 share = f" ({min(gone / self.size, 1):.1%})" if self.size else ""
                 words.append(f"missing {gone:,.0f}{share}")
             rows.append((name, "; ".join(words)))
-        seen = f"from {self.threshold:,} rows on, each count ± {self.noise_standard_error:,.3g}"
+        seen = f"values in at least {self.threshold:,} rows, each count ± {self.noise_standard_error:,.3g}"
         return [*rows, ("seen", seen), *(("note", note) for note in self.notes)]
 
 
@@ -188,7 +188,7 @@ def _end_text(end: float | None, kind: str | None) -> str:
 
 @dataclass(frozen=True)
 class ProfileData:
-    """The measurement: frequent values, noisy histograms with their noise, and the number of rows."""
+    """Measurement of a profile: frequent values and noisy histograms of the columns, and the number of rows."""
 
     surveyed: tuple[SurveyedColumn, ...]
     histograms: dict[str, tuple[tuple[float, float], NDArray[np.float64], float]]
@@ -196,13 +196,13 @@ class ProfileData:
 
 
 def outer_bounds(surveyed: SurveyedColumn) -> tuple[float, float] | None:
-    """Return the outer ends of the found intervals, of numbers or of dates, whichever more rows have."""
+    """Return the found bounds of a column, of numbers or of dates, whichever occur in more rows."""
     held = max(surveyed.numbers, surveyed.dates, key=lambda each: sum(each.values()))
     return (float(EDGES[min(held)]), float(EDGES[max(held) + 1])) if held else None
 
 
 def histogram_edges(bounds: tuple[float, float]) -> tuple[NDArray[np.float64], int]:
-    """Return the edges of equal bins within the bounds and of the intervals beyond, with the number below."""
+    """Return the edges of the bins within the bounds and of the intervals beyond, and the number of those below."""
     first, last = np.searchsorted(EDGES, bounds).tolist()
     return np.concatenate([EDGES[:first], np.linspace(*bounds, _BINS + 1), EDGES[last + 1 :]]), first
 
@@ -215,7 +215,7 @@ def bin_features(column: Column, bounds: tuple[float, float]) -> features.RowFea
 
 @mechanism(columns={"columns": "all"}, delta=True)
 def profile(curator: Curator, columns: tuple[Column, ...] | None = None) -> ProfileData:
-    """Profile columns without declarations: kinds, bounds, frequent values and missing values.
+    """Profile columns that are not declared: kinds, bounds, frequent values and missing values.
 
     Parameters
     ----------
@@ -301,7 +301,7 @@ def conclude_profile(measured: ProfileData, columns: tuple[Column, ...]) -> Prof
         notes.append("Some columns have too few rows with a value: use a larger epsilon, or fewer columns.")
     for column, kind, each in zip(columns, kinds, surveyed, strict=True):
         if kind == "text" and not each.values:
-            notes.append(f"No value of {column.name!r} is in enough rows: it has no categories.")
+            notes.append(f"No value of {column.name!r} occurs in enough rows to be shown, so it has no categories.")
     return Profile(
         columns=tuple(column.name for column in columns),
         kinds=kinds,
@@ -325,7 +325,7 @@ def conclude_profile(measured: ProfileData, columns: tuple[Column, ...]) -> Prof
 def profile_numbers(
     seen: tuple[float, float], counts: NDArray[np.float64], scale: float, columns: int, rows: int | None
 ) -> tuple[float | None, ...]:
-    """Return bounds of a numeric column, an upper bound of the rows beyond them, and noisy moments."""
+    """Return bounds of a numeric column, an upper bound on the number of rows beyond them, and noisy moments."""
     runs = np.arange(1, RUN + 1)
     limits = scale * np.sqrt(runs) * -ndtri(BETA / (columns * (len(EDGES) - 1) * RUN))
     edges, first = histogram_edges(seen)
@@ -337,7 +337,7 @@ def profile_numbers(
 def histogram_moments(
     edges: NDArray[np.float64], counts: NDArray[np.float64], scale: float
 ) -> tuple[float | None, float | None, float | None]:
-    """Return mean, standard deviation and skewness of a noisy histogram; None if noise dominates."""
+    """Return the mean, standard deviation and skewness of a noisy histogram, each None if noise dominates it."""
     total = float(counts.sum())
     if total <= 2 * scale * math.sqrt(counts.size):
         return None, None, None

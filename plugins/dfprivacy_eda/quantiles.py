@@ -1,4 +1,4 @@
-"""Quantiles: a few by the exponential mechanism, many from one tree of counts."""
+"""Quantiles of a column: a few by the exponential mechanism, many from one tree of counts."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _TAIL_SHARE = 0.002  # of the rows, at each side, that a curve may leave out
 
 
 class RankOfLeaf(OfSums):
-    """Scores of intervals for a quantile: minus the number of rows between the interval and the quantile.
+    """Scores of intervals for a quantile: the negative number of rows between the interval and the quantile.
 
     With C(k) the rows in the intervals up to k and n all of them: -max(0, C(k-1) - q n, q n - C(k)). Where a
     row changes, each count moves by at most 1 and n only if the value comes or goes, so that C - q n moves by 1
@@ -83,7 +83,7 @@ class RankOfLeaf(OfSums):
 
 @dataclass(frozen=True)
 class SelectedIntervals:
-    """Intervals selected for quantiles, and the scale of their errors in rows."""
+    """Interval selected for each quantile, and the scale of each error in rows."""
 
     layout: Layout
     leaves: tuple[int, ...]
@@ -91,12 +91,12 @@ class SelectedIntervals:
     size: int | None
 
     def values(self, column: Column) -> list[float]:
-        """Return the middle of each interval, within the bounds."""
+        """Return the midpoint of each selected interval, clipped to the bounds of the column."""
         middles = self.layout.low + self.layout.step * (np.array(self.leaves) + 0.5)
         return [float(value) for value in np.clip(middles, column.low, column.high)]
 
     def rows(self, confidence: float) -> list[float]:
-        """Return an upper bound, in rows, of the error of each quantile.
+        """Return an upper confidence bound for the error of each quantile, in rows.
 
         Of L intervals, one whose score is below -b ln(L/α) is chosen with probability α at most, b the scale.
         """
@@ -104,7 +104,7 @@ class SelectedIntervals:
 
 
 def selection_error(curator: Curator, shares: Sequence[float]) -> float:
-    """Return the standard error, in rows, of quantiles selected separately, where values are dense.
+    """Return the standard error, in rows, of quantiles selected separately, if values are dense about them.
 
     One is off by r rows with probability in proportion to exp(-r / b), b the scale. It is infinite where a part of
     the rows so small is beside a quantile that the choice may be any value.
@@ -120,7 +120,7 @@ def selection_error(curator: Curator, shares: Sequence[float]) -> float:
 def selects_separately(
     curator: Curator, column: Column, shares: Sequence[float], step: float | None, covers: str | None
 ) -> bool:
-    """Return whether to select each quantile separately: no interval is requested, and errors are smaller.
+    """Return whether to select each quantile separately, which has smaller errors but no confidence intervals.
 
     Where it is about the same, a tree of counts is better, for it has intervals. Of what is public, all counts are
     free; and by group a choice is not proved where a person has several rows.
@@ -152,7 +152,7 @@ def _rank_scores(column: Column, gaps: tuple[Column, ...], q: float, step: float
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Quantiles(Release):
-    """Quantiles of one column: from a tree of noisy counts, or each selected separately.
+    """Quantiles of one column, computed from a tree of noisy counts or each selected separately.
 
     ``to_frame()`` has a row for each, with the columns q, value, low and high. Those that were chosen alone have no
     interval, and none of what begins with `leaves`.
@@ -216,7 +216,7 @@ class Quantiles(Release):
 
     @cached_property
     def tree(self) -> Tree:
-        """Tree of noisy counts, from which any quantile can be computed."""
+        """Tree of noisy counts that determines all quantiles of the column."""
         if self.leaves is None or self.grid is None:
             raise ArgumentError(
                 "Only the released quantiles are known, since each was selected separately.",

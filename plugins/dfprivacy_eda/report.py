@@ -1,4 +1,4 @@
-"""A report of a whole table as a page: every column with a picture, and correlations.
+"""Report of a whole table as an HTML page: statistics and a picture of every column, and correlations.
 
 The page has no script and loads nothing from elsewhere; all texts from the table are escaped.
 """
@@ -146,7 +146,7 @@ class Report(Release):
     def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Report:
-        """Return the same report, with tables of a dataframe library, and with words and units for the columns."""
+        """Return the same report with tables in a dataframe library, and with labels and units for the columns."""
         made = super().with_library(library, words, units)
         object.__setattr__(made, "description", self.description.with_library(library, words, units))
         return made
@@ -214,7 +214,7 @@ def binned_histogram(column: Column, measured_tree: CountTree, confidence: float
 def report(
     curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_policy: NanPolicy = "omit"
 ) -> tuple[TableMeasurement, Products | None]:
-    """Report on a whole table: every column with a picture, and the correlations of the columns.
+    """Report on a whole table: statistics and a picture of every column, and correlations.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def report(
 
 @report.concludes
 def conclude_report(looked: tuple[TableMeasurement, Products | None], *, confidence: Probability = 0.95) -> Report:
-    """Compute the description, the counts and the correlations."""
+    """Compute the description of the columns, their counts and their correlations."""
     measured, products = looked
     told: dict[str, Any] = {"confidence": confidence}
     description = describe.conclude(measured, told)
@@ -363,7 +363,7 @@ def html_page(report: Report, title: str | None) -> str:
 
 
 def _html_table(grid: Grid, caption: str) -> str:
-    """Return a table as HTML; a wide table scrolls, also with the keyboard."""
+    """Return a table as HTML that scrolls if it is wider than the page."""
     return (
         f'<div class="scroll" role="region" aria-label="{escaped(caption)}" tabindex="0">{grid.html(caption)}</div>'
     )
@@ -393,7 +393,7 @@ def _payment_table(report: Report) -> str:
         ]
         if not paid.private:
             warning = f'<p class="warning" role="alert">{escaped(paid.guarantee)}</p>'
-    return warning + _html_table(Grid((), facts), "What was asked and paid")
+    return warning + _html_table(Grid((), facts), "What was asked, and the budget spent")
 
 
 def _column_section(report: Report, at: int, picture: Histogram | Counts) -> str:
@@ -449,7 +449,7 @@ def _missing_text(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
     """Write the number of missing values of a column, if it is clearly above 0."""
     gone, error, low, high = cells.get("missing", (None, None, None, None))
     if gone is None:
-        return "How many values are missing is not known."
+        return "The number of missing values is not known."
     if not error:
         return "No value is missing." if not gone else f"{number(gone)} values are missing."
     if not clearly_some(gone, error):

@@ -1,4 +1,4 @@
-"""Results of one number, tables of several results, and their words and pictures.
+"""Results with one or several statistics, with their printed text and pictures.
 
 Dots, bars and lines of a picture are what was released; the lines across them are intervals, whose coverage the
 legend says. The colours can be told apart by people who see fewer of them, and in grey.
@@ -69,7 +69,7 @@ _DARK_SHARE = 0.65  # of the largest number, from which its square is too dark f
 
 
 def legend(ax: Any, **how: Any) -> Any:
-    """Add a legend, and remove the upper and right sides of the frame."""
+    """Add a legend to the axes, and hide the upper and right sides of their frame."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize="small", **how)
     return ax
@@ -83,7 +83,7 @@ def interval_label(confidence: float, *, noise: bool = True) -> str:
 def draw_matrix(
     ax: Any, values: Any, written: Any, rows: Sequence[str], columns: Sequence[str], colours: str = "Blues"
 ) -> Any:
-    """Draw a matrix as squares with numbers, dark where the numbers are large."""
+    """Draw a matrix as coloured squares with numbers, darker for larger numbers."""
     most = float(np.nanmax(abs(values), initial=1e-300))
     ax.imshow(values, cmap=colours, vmin=0 if colours == "Blues" else -most, vmax=most, aspect="auto")
     for (i, j), text in [] if written is None else np.ndenumerate(written):
@@ -121,7 +121,7 @@ def is_quantile(statistic: str) -> bool:
 
 
 def quantile_bounds(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
-    """Return the column's bounds if the statistic is a quantile, which may lie beyond them; else None."""
+    """Return the bounds if the statistic is a quantile, as the exact quantile may lie beyond them; else None."""
     return one.bounds if is_quantile(one.statistic) else None
 
 
@@ -132,7 +132,7 @@ def number_text(one: Entry) -> str:
 
 
 def covered_quantity(statistic: str) -> str:
-    """Return the quantity that an interval of a statistic covers: for means and sums, values are clipped.
+    """Return the quantity that the interval of a statistic covers; for means and sums, that of clipped values.
 
     Limits do not move quantiles within them, nor numbers of rows.
     """
@@ -140,7 +140,7 @@ def covered_quantity(statistic: str) -> str:
 
 
 def statistic_words(statistic: str) -> str:
-    """Return the printed words for a statistic."""
+    """Return the printed name of a statistic."""
     return _WORDS.get(statistic, statistic)
 
 
@@ -172,7 +172,7 @@ class Framed(Release):
         raise NotImplementedError
 
     def _frame_of(self, name: str) -> Any:
-        """Return one table of the result as a frame, with row names as index in pandas, else as first column."""
+        """Return one table of the result as a dataframe; row names are the index in pandas, else a first column."""
         pandas, cells = self.library == "pandas", self._table_columns(name)
         head, names = self._named[0], list(getattr(self, self._named[1]))
         made = self._table(dict(cells) if pandas else {head: names, **cells})
@@ -197,12 +197,12 @@ class Framed(Release):
 
 
 class _OfColumns(Release):
-    """Base class of results about columns, with the words for their statistics."""
+    """Base class of results about columns, with the printed names of their statistics."""
 
     confidence: float
 
     def _statistic_words(self, statistic: str, column: str) -> str:
-        """Return the printed words for a statistic of a column."""
+        """Return the printed name of a statistic of a column."""
         if not column:
             return "number of rows"
         share = f"{statistic} quantile" if statistic.endswith("%") else statistic_words(statistic)
@@ -307,7 +307,7 @@ class ColumnStatistic(_OfColumns):
         return question, f"{100 * self.confidence:.4g}% CI"
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the statistic; `n` is the number of rows that it summarises."""
+        """Return the statistic as a row of a tidy table; `n` is the number of rows that it summarises."""
         ends = {"noise_standard_error": self.noise_standard_error, "low": self.low, "high": self.high}
         about = {"column": self.column, "statistic": self.statistic}
         return [{**about, "value": self.value, **ends, "n": self.count, "covers": self.covers}]
@@ -328,7 +328,7 @@ class ColumnStatistic(_OfColumns):
 
     @property
     def _noise_part(self) -> float | None:
-        """Share of the interval's width that is due to noise; 1 for an interval for the table."""
+        """Share of the interval's width that is due to noise; 1 if the interval has no sampling error."""
         noise = self.noise_standard_error
         if not (self.covers or "population").endswith("population"):
             return 1.0 if noise and not self._exact else None
@@ -461,7 +461,7 @@ def redrawn_sums(released: Mapping[str, Any], column: str, bounds: tuple[float, 
 
 @dataclass(frozen=True)
 class Entry:
-    """One of several statistics: its name, column, value, error and interval."""
+    """One statistic of a result with several: its name, column, value, standard error and interval."""
 
     name: str
     column: str
@@ -484,7 +484,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Statistics(_OfColumns):
-    """Base class of results with several statistics, stored by column or one by one."""
+    """Base class of results with several statistics, stored by column or as a list."""
 
     columns: tuple[str, ...]
     statistics: tuple[str, ...]
@@ -501,7 +501,7 @@ class Statistics(_OfColumns):
 
     @cached_property
     def _entries(self) -> list[Entry]:
-        """The statistics, one by one."""
+        """The statistics of the result as a list of `Entry`."""
         raise NotImplementedError
 
     @property
@@ -512,7 +512,7 @@ class Statistics(_OfColumns):
         return zip(self.columns, self.bounds or none, self.released or none, *cells, strict=True)
 
     def _as_fields(self, cells: Sequence[Any]) -> tuple[Any, ...]:
-        """Return a list of numbers, one for each statistic, in the shape of the result's fields."""
+        """Return the numbers of all statistics in the shape in which the result stores them."""
         return tuple(cells)
 
     def _replicates(self) -> Mapping[str, Any]:
@@ -523,7 +523,7 @@ class Statistics(_OfColumns):
         return {"raw": self._as_fields(raw), "values": self._as_fields(values)}
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State each statistic; most frequent categories stand in a separate column."""
+        """Return the statistics as rows of a tidy table, with most frequent categories in a separate column."""
         texts = [each.value if isinstance(each.value, str) else None for each in self._entries]
         named: dict[str, Any] = {
             "name": [each.name for each in self._entries],
@@ -539,7 +539,7 @@ class Statistics(_OfColumns):
         return [{**named, "covers": covers}]
 
     def _clipping_notes(self) -> list[str]:
-        """Return notes on the number of clipped values of each column, where it was measured."""
+        """Return notes on the clipped values of each column whose number was measured."""
         told: list[str] = []
         for column in dict.fromkeys(self.columns):
             of = [each for each in self._entries if each.column == column and each.released is not None]

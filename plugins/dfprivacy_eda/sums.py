@@ -1,4 +1,4 @@
-"""Noisy sums of a column: rows with a value, its sum and sum of squares, and statistics from them."""
+"""Noisy sums of a column (number of rows, sum, sum of squares), and the statistics computed from them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class StatisticDraws:
 
     @cached_property
     def y(self) -> Array:
-        """Mean of y."""
+        """Mean of y, the values of the column scaled from its bounds to [-1, 1]."""
         return np.clip(self.first / np.maximum(self.count, 1), -1, 1)
 
     @property
@@ -81,7 +81,7 @@ class StatisticDraws:
 
     @property
     def sum(self) -> Array:
-        """Sum of the values."""
+        """Sum of the values of the column."""
         return self.half * self.first + self.mid * self.count
 
     @property
@@ -94,17 +94,17 @@ class StatisticDraws:
 
     @property
     def var(self) -> Array:
-        """Variance with the divisor n - 1, as dataframes have it."""
+        """Variance with the divisor n - 1, as in pandas."""
         return self._square * self.half**2
 
     @property
     def std(self) -> Array:
-        """Standard deviation."""
+        """Standard deviation of the column, with the divisor n - 1."""
         return np.sqrt(self._square) * self.half
 
 
 def _parameter(name: str) -> Parameter:
-    """Return the function that computes a statistic from `StatisticDraws`, as `infer` takes it."""
+    """Return a function that computes a statistic from `StatisticDraws`, for `infer`."""
     return lambda drawn: (getattr(drawn, name), np.zeros(1), np.inf)
 
 
@@ -159,13 +159,13 @@ class Sums:
         return self._statistics(self.values[:, None] - draw_noise(self.laws))
 
     def draws(self, draws: int = DRAWS) -> tuple[StatisticDraws, Array]:  # noqa: ARG002 - as many as all take
-        """Draw possible noise-free statistics, with equal weights."""
+        """Draw noise-free statistics that agree with the noisy sums, with equal weights."""
         noisy = any(law.scale for law in self.laws)
         return (self._noise_free, np.full(DRAWS, 1 / DRAWS)) if noisy else (self.estimate, np.ones(1))
 
     @property
     def released(self) -> dict[str, Any]:
-        """The noisy sums as JSON values, from which `from_released` rebuilds them."""
+        """The noisy sums as JSON values, which `from_released` reads."""
         noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
         rows = tuple(map(tuple, self.map.tolist()))
         plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
@@ -175,7 +175,7 @@ class Sums:
 
     @classmethod
     def from_released(cls, plain: Mapping[str, Any], column: Column) -> Sums:
-        """Return the noisy sums from the JSON values that `released` returns."""
+        """Construct the noisy sums from the JSON values that `released` returns."""
         laws = tuple(NoiseLaw(*law) for *law, _, _ in plain["noise"])
         ids = tuple((name, place) for *_, name, place in plain["noise"])
         values, map_, start = (np.array(plain[name], dtype=np.float64) for name in ("values", "map", "start"))
@@ -185,7 +185,7 @@ class Sums:
 
     @classmethod
     def from_moments(cls, moments: NoisyMoments, column: Column) -> Sums:
-        """Return the sums of one group, as released by tests of means."""
+        """Construct the noisy sums from the moments of one group that a t test released."""
         ((*values,),), counted = moments.values, moments.rows is not None and moments.form != "known"
         maps = {
             "known": [[0, 0], [1, 0], [0, 1], [0, 0]],
@@ -200,7 +200,7 @@ class Sums:
         return cls(column, np.array(values), tuple(moments.laws), map_, start, counted, ids, None, moments.clipped)
 
     def with_rows_beyond(self, noisy: NoisyValue, rows: float | None = None) -> Sums:
-        """Return the noisy sums, with a measured number of rows beyond the bounds added."""
+        """Return the same sums together with the noisy number of rows beyond the bounds."""
         of = self.noisy_value("count") if rows is None else rows
         return replace(self, clipped=Clipped.from_sums(noisy, (self.column.low, self.column.high), of))
 
@@ -238,7 +238,7 @@ class Sums:
         return known and high - low > (ends[1] - ends[0]) / 2
 
     def _row_noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
-        """Return the noise laws of a number of rows, each with its coefficient."""
+        """Return the distribution of each noise in a number of rows, with its coefficient."""
         weights = np.abs(self.map[ROWS.index(name) * 3]).tolist()
         return [(times, law) for times, law in zip(weights, self.laws, strict=True) if times and law.scale]
 
@@ -249,7 +249,7 @@ class Sums:
         return float(infer(self, _parameter(name)).noise_standard_error)
 
     def cell(self, name: str, confidence: float) -> Cell:
-        """Return a statistic, its standard error due to noise, and a confidence interval for its exact value.
+        """Return a noisy statistic, its standard error, and a confidence interval for the exact statistic.
 
         The interval is all that is possible where there may be no row with a value.
         """
@@ -309,7 +309,7 @@ def draw_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
 
 
 def measurement_ids(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
-    """Return the measurement of each sum, and the index of the sum in that measurement."""
+    """Return, for each sum, the identifier of its measurement and its index there."""
     return tuple((noisy.id, place) for place in range(noisy.values.size))
 
 

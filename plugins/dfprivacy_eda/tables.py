@@ -71,7 +71,7 @@ class _CellCounts(Release):
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """Counts as shares of their sum; NaN where the sum is 0."""
+        """Counts divided by their sum; NaN if the sum is 0."""
         return self.counts / self.total if self.total > 0 else np.full(self.raw.shape, np.nan)
 
     @property
@@ -81,12 +81,12 @@ class _CellCounts(Release):
 
     @property
     def intervals(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper ends of confidence intervals for the exact counts; with weights, for the population's."""
+        """Ends of the confidence intervals of the exact counts; with weights, of the population counts."""
         return np.maximum(self.raw - self._half_widths, 0), np.maximum(self.raw, 0) + self._half_widths
 
     @property
     def half_width(self) -> float:
-        """Half the width of the confidence interval of a count, in rows; with weights, of the widest interval."""
+        """Half the width of each count's confidence interval; with weights, of the widest."""
         return float(np.max(self._half_widths, initial=0.0))
 
     @property
@@ -99,7 +99,7 @@ class _CellCounts(Release):
 
     @property
     def _count_unit(self) -> str:
-        """The unit of the counts: rows, or with weights the population."""
+        """The printed unit of the counts: rows, or with weights the population."""
         return "rows" if self.weights is None else "population"
 
     @property
@@ -127,7 +127,7 @@ class _CellCounts(Release):
         raise NotImplementedError
 
     def _sentence(self) -> str:
-        """Write a sentence with the cell that has the most rows."""
+        """Write a sentence with the cell that has the largest count."""
         if not self.raw.size:
             return f"No value of {self._label(*self._counted_columns)} was found."
         at = int(np.argmax(self.raw))
@@ -144,7 +144,7 @@ class _CellCounts(Release):
         return f"The largest of {self.raw.size:,} counts is {cell}: {number(count, error)}{rows}{share}{how}."
 
     def _cell_label(self, at: int) -> str:
-        """Return the label of a cell for a sentence."""
+        """Return the label of the cell at an index, as it stands in a sentence."""
         return self._cell_labels()[at]
 
     def _grid(self) -> Grid:
@@ -188,7 +188,7 @@ class _CellCounts(Release):
             )
         if (self.raw < 0).any():
             notes.append(
-                "Negative counts became 0 and others smaller, so small counts are biased upwards; raw is unbiased."
+                "Negative counts were raised to 0 and others lowered: small counts are biased up; `raw` is not."
             )
         return notes
 
@@ -450,7 +450,7 @@ class Crosstab(_CellCounts):
         return [*rows, *super()._rows(), *(test if self.noise_kind == "Laplace" else [])]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a bar with its interval for each combination, or a map where there are many."""
+        """Draw a bar with its interval for each combination, or a heat map if there are many."""
         rows, columns = ([*map(str, each)] for each in self.categories)
         values = self.table[: len(rows), : len(columns)]
         form = "{:,.0f}" if self.by is None else "{:.1%}"

@@ -53,7 +53,7 @@ _PER_ROW, _MIN_INTERVALS, _MAX_INTERVALS = 4.0, 256.0, 2.0**20
 
 @dataclass(frozen=True)
 class Layout:
-    """The layout of a tree of counts over a column.
+    """Layout of a tree of counts: the intervals of a column that the nodes of each level count.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Layout:
 
     @property
     def half_open_edges(self) -> NDArray[np.float64]:
-        """Edges of half-open intervals for all values: the last edge is above the upper bound."""
+        """Edges of half-open intervals that contain all values, so that the last edge is above the upper bound."""
         cuts = self.edges
         if self.ends is not None:
             cuts[1], cuts[-2] = np.nextafter(self.ends[0], np.inf), self.ends[1]
@@ -99,7 +99,7 @@ class Layout:
 
 
 def choose_layout(column: Column, step: float | None, rows: float) -> Layout:
-    """Choose the layout of a tree of counts, with leaves by the number of possible values or of rows.
+    """Choose the layout of a tree of counts; more possible values or more rows give more leaves.
 
     Without a step the first interval and the last are for the bounds themselves: many rows may lie there, and
     values outside do, and a quantile among them is that value and nothing beside it.
@@ -135,7 +135,7 @@ def choose_layout(column: Column, step: float | None, rows: float) -> Layout:
 
 
 def _bounded_layout(column: Column, sizes: tuple[int, ...], weights: tuple[int, ...]) -> Layout:
-    """Return equal intervals between the bounds, with an interval for each bound itself if floats allow it."""
+    """Return a layout with equal intervals between the bounds, and one for each bound itself if floats allow it."""
     width = (column.high - column.low) / (sizes[-1] - 2)
     ended = Layout(column.low - width, width, sizes, weights, whole=False, ends=(column.low, column.high))
     if np.isfinite(ended.edges).all() and (np.diff(ended.half_open_edges) > 0).all():
@@ -144,7 +144,7 @@ def _bounded_layout(column: Column, sizes: tuple[int, ...], weights: tuple[int, 
 
 
 def choose_intervals(column: Column, step: float | None, rows: float) -> Layout:
-    """Choose the intervals from which a quantile is selected, by the number of values or rows.
+    """Choose the intervals among which a quantile is selected; more values or more rows give more intervals.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def choose_intervals(column: Column, step: float | None, rows: float) -> Layout:
 
 
 def rows_for_intervals(curator: Curator) -> float:
-    """Return the number of rows times epsilon; if it is private, the product that gives the finest intervals.
+    """Return the number of rows times epsilon; if the number is private, the product with the most intervals.
 
     Groups share these intervals: they have the fewer rows, the more they are.
     """
@@ -174,7 +174,7 @@ def rows_for_intervals(curator: Curator) -> float:
 
 
 def rows_epsilon(curator: Curator, share: Fraction = Fraction(1)) -> float:
-    """Return the number of rows times epsilon; the number is equal for all groups, and assumed if private."""
+    """Return the number of rows of a group times epsilon, with an assumed number if it is private."""
     rows = curator.typical_size
     return (_ASSUMED_ROWS if rows is None else rows) * curator.epsilon * float(share)
 
@@ -184,7 +184,7 @@ _REVEAL_ERRORS = 3.0  # standard errors of the rows below an edge, within which 
 
 @dataclass(frozen=True)
 class AdaptiveReveal:
-    """Rule that releases the nodes of count trees level by level, near the requested quantiles.
+    """Rule that releases count trees level by level, each level only near the requested quantiles.
 
     The first level is shown. Of any other, the children of those nodes are shown that lie, with the noise in the
     counts above, within three standard errors of a quantile. So the ends of an interval of 95 % are found as well.
@@ -204,8 +204,8 @@ class AdaptiveReveal:
     shares: tuple[tuple[float, ...], ...]
 
     def describe(self) -> str:
-        """Describe the rule in words."""
-        return "shown where quantiles may lie"
+        """Return a description of the rule."""
+        return "released only where requested quantiles may lie"
 
     def next(self, values: Numbers, scales: Numbers) -> Places:
         """Return a mask of the nodes that are released next, for the tree of each group."""
@@ -220,7 +220,7 @@ class AdaptiveReveal:
 
 
 def _nodes_to_release(values: Numbers, scales: Numbers, sizes: tuple[int, ...], shares: Numbers) -> Places:
-    """Return a mask of the nodes of a tree to release, given the noisy counts so far."""
+    """Return a mask of the nodes of a tree to release next, given the noisy counts of the levels above."""
     ends = list(itertools.accumulate(sizes))
     counts = values[:, : sizes[0]]
     shown = [np.ones(counts.shape, dtype=np.bool_)]
@@ -320,7 +320,7 @@ def _residual_weights(variances: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def quantiles(leaves: NDArray[np.float64], edges: NDArray[np.float64], q: ArrayLike) -> NDArray[np.float64]:
-    """Return quantiles of a histogram, linear within its intervals.
+    """Return quantiles of a histogram, interpolated linearly within its intervals.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ class Tree:
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
-        """Nonnegative counts with the same total, projected family by family from the root down."""
+        """Nonnegative counts with the same total, obtained by projecting children to their parent's count."""
         above: NDArray[np.float64] = np.maximum(self.leaves.sum(keepdims=True), 0.0)
         for size in self.sizes[1:]:
             above = project_counts(self.leaves.reshape(size, -1).sum(axis=1).reshape(len(above), -1), above).ravel()
@@ -395,7 +395,7 @@ class Tree:
 
     @cached_property
     def prefix_variances(self) -> NDArray[np.float64]:
-        """Variance of the count below each edge, shape (N + 1,); infinite where unknown.
+        """Variance of the number of rows below each edge, shape (N + 1,); infinite if it was not measured.
 
         A prefix is some whole children of a node, whose variances add up to C, and a part A of the next one, whose
         variance is s. Given the node's count, with S the variances of all its children, it varies by
@@ -426,7 +426,7 @@ class Tree:
         return np.isfinite(self.prefix_variances)
 
     def rows_below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the number of rows below some values, linear within intervals, with standard errors."""
+        """Return the number of rows below each value, interpolated within intervals, with standard errors."""
         at = np.asarray(x, dtype=np.float64)
         if self.layout.ends is not None:
             at = np.where(
@@ -481,7 +481,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class CountTree:
-    """A measured tree of counts: its layout, the rows without a value, and the noisy counts by level."""
+    """Measured tree of counts: its layout, the noisy counts of each level, and the rows without a value."""
 
     layout: Layout
     missing: tuple[float | None, float | None]
@@ -536,14 +536,14 @@ def measured_tree(curator: Curator, column: Column, nan_policy: NanPolicy, step:
 
 @lru_cache(maxsize=32)  # for the groups of a call
 def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
-    """Return the mean standard error of the number of rows below an edge, given the variances of the counts."""
+    """Return the mean over edges of the standard error of the rows below, given the variances of the counts."""
     counts = [np.zeros(size) for size in (1, *plan.sizes)]
     leaves, spreads = least_squares(counts, (rows_variance, *variances))
     return float(np.sqrt(Tree(plan, leaves, spreads).prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
 
 
 def tree_error(curator: Curator, plan: Layout) -> float:
-    """Return the mean standard error of the number of rows below an edge, for a tree with the whole budget."""
+    """Return the mean over edges of the standard error of the rows below, if the tree has the whole budget."""
     private = curator.size is None
     moved = (2 if curator.neighbors == "replace_one" else 1) * (sum(plan.weights) + private)
     error = prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))

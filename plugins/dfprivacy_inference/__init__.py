@@ -1,4 +1,4 @@
-"""Everyday inference: rank tests, analysis of variance, proportions, survival.
+"""Inference for groups: rank tests, analysis of variance, proportions and survival analysis.
 
 Mechanisms: ``view.mannwhitneyu``, ``view.kruskal``, ``view.wilcoxon``, ``view.anova``, ``view.proportions``,
 ``view.mcnemar``, ``view.kaplan_meier``, ``view.hazard_ratio``, ``view.survival_test``.
@@ -40,7 +40,7 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Register the rank tests, the analysis of variance, and the methods for shares and survival."""
+    """Register rank tests, analysis of variance, and methods for proportions and survival analysis."""
     shares_and_survival = (proportions, mcnemar, kaplan_meier, hazard_ratio, survival_test)
     for method in (mannwhitneyu, kruskal, wilcoxon, anova, *shares_and_survival):
         register(method)

@@ -1,4 +1,4 @@
-"""``view.anova``: test whether the means of several groups differ, by how much, and which."""
+"""``view.anova``: test whether the means of several groups differ, and estimate their differences."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Anova(Release):
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0)))
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect, the group means, and the differences of all pairs of means."""
+        """Return the effect size, the group means and the differences of all pairs of means as rows of a tidy table."""
         effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
         effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
         effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}
@@ -158,7 +158,7 @@ class Anova(Release):
         ]
 
     def pairwise(self) -> Any:
-        """Compare all pairs of groups, with p-values corrected by Holm.
+        """Compare the means of all pairs of groups, with p-values corrected by Holm's method.
 
         Returns
         -------
@@ -305,11 +305,11 @@ def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple
     notes = []
     if sums.size_is_doubtful or each.unclear_variance.any() or (sums.estimate.n < _MIN_GROUP_ROWS).any():
         notes.append(
-            "Uninformative: a group is small, or its size or variance may be mostly noise: do not trust the "
-            f"p-value and the intervals. More epsilon, more rows, or kruskal() would help. {UNDECLARED}"
+            "Uninformative: a group is small, or its size or variance may be mostly noise. Do not trust the "
+            f"p-value and the intervals. Use a larger epsilon, more rows, or kruskal(). {UNDECLARED}"
         )
     elif is_unreliable(p, worst_pvalue(p, skewness(each, sums).max()), alpha):
-        notes.append("The p-value assumes nearly normal data: if they are skewed, it could be too small.")
+        notes.append("The p-value assumes nearly normal data: if the data are skewed, it may be too small.")
     noise = (each.noise_standard_error / np.maximum(each.sampling_standard_error, 1e-12 * sums.half)).max()
     if noise > 2:  # noqa: PLR2004
         notes.append(
@@ -328,7 +328,7 @@ def check_anova(column: Column, by: Column, *, groups: Sequence[Any] | None, **_
 def plan_anova(
     curator: Curator, *, column: Column, by: Column, groups: Sequence[Any] | None, alpha: float, **_: Any
 ) -> Mapping[str, Any]:
-    """Return the expected error of a mean and the smallest difference detected, for groups of equal size."""
+    """Return the expected standard error of a mean and the smallest detectable difference, for equal groups."""
     (noisy, sizes), (rows, given) = curator.planned, assumed_rows(curator)
     sums = NoisyMoments.from_sums(noisy, sizes, column)
     k, sd = len(chosen_groups(by, groups, most=None)), assumed_sd(column, None)
@@ -363,7 +363,7 @@ def draw_steps(
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw normal groups whose means increase in steps of the effect, in standard deviations."""
+    """Draw normal groups; each mean exceeds the previous one by `effect` standard deviations."""
     return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
 
 

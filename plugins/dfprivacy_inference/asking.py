@@ -1,4 +1,4 @@
-"""Checks and public facts of a question: the groups and their numbers of rows."""
+"""Checks of the arguments of group comparisons, and the public numbers of rows of the groups."""
 
 from __future__ import annotations
 
@@ -39,16 +39,18 @@ def public_sizes(curator: Curator, by: Column, groups: tuple[Any, ...]) -> tuple
 def checked_rows(rows: int | None) -> int | None:
     """Return a public number of rows; raise an error if it is below `FEWEST`."""
     if rows is not None and rows < FEWEST:
-        raise ArgumentError(f"There are {rows} rows, and the test needs {FEWEST}.", "Use more rows.")
+        raise ArgumentError(
+            f"There are {rows} rows, and the test needs at least {FEWEST}.", "Use a table with more rows."
+        )
     return rows
 
 
 def are_all_categories(by: Column, groups: tuple[Any, ...]) -> bool:
-    """Return whether the compared groups are all categories of a column."""
+    """Return whether the compared groups are all categories of the grouping column."""
     return len(groups) == len(by.categories or ())
 
 
 def assumed_rows(curator: Curator) -> tuple[int, str]:
-    """Return the number of rows that a plan assumes, with a note if the number is private."""
+    """Return the number of rows that a plan assumes; if it is private, also a note that states the assumption."""
     rows, given = curator.supposed_size
     return rows, given and f", if {given}"

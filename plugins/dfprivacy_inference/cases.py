@@ -1,4 +1,4 @@
-"""Cases for the audit of the methods."""
+"""Example calls of rank tests, analysis of variance, proportions and survival, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _THREE = {"g": ["a", "b", "c"]}
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a method for the audit: private and public groups, both neighbour relations."""
+    """Return example calls of a method, with private and public groups, under both neighbouring relations."""
     x = {"x": _BOUNDS["x"]}
     two: dict[str, Any] = {"bounds": x, "categories": _TWO}
     three: dict[str, Any] = {"bounds": x, "categories": _THREE}

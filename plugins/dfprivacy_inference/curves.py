@@ -36,7 +36,7 @@ _ROOT_TWO = 1.4142135623730951  # rounded up
 
 
 class LifeTable(RowFeatures):
-    """Features for a life table: events by interval, and censored times split by the lived share of the interval.
+    """Features of a life table: an event or a censored time in each interval, the latter split at the time.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class LifeTable(RowFeatures):
         self._code = (event.categories or ()).index(1)  # True is 1
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the feature vectors of the rows in a batch."""
+        """Return the feature vector of each row of a batch."""
         time, event = self.columns
         times, codes, bins = batch.values(time), batch.codes(event), self.shape[1]
         place = np.clip(np.searchsorted(self.edges, times, side="left") - 1, 0, bins - 1)
@@ -71,11 +71,11 @@ class LifeTable(RowFeatures):
         return vectors.reshape(batch.size, 3 * bins)
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
-        """Largest norm of a feature vector, whose entries are nonnegative with sum 1."""
+        """Largest norm of a row's feature vector, whose entries are nonnegative and sum to 1."""
         return 1.0
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of the feature vectors of two rows."""
+        """Largest distance between the feature vectors of two rows."""
         if all(column.name in public for column in self.columns):
             return 0.0
         return {1: 2.0, 2: _ROOT_TWO, math.inf: 1.0}[norm]
@@ -102,18 +102,19 @@ def interval_edges(time: Column, edges: Sequence[float] | int) -> NDArray[np.flo
     if isinstance(edges, int | np.integer) and not isinstance(edges, bool):
         if not 1 <= edges <= _INTERVALS_MAX:
             raise ArgumentError(
-                f"edges={edges} is not a possible number of intervals.", f"Use 1 to {_INTERVALS_MAX}."
+                f"edges={edges} is not a possible number of intervals.",
+                f"Use an integer from 1 to {_INTERVALS_MAX}.",
             )
         return np.linspace(time.low, time.high, int(edges) + 1)
     try:
         ends = np.array([float(edge) for edge in islice(edges, _INTERVALS_MAX + 2)])  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"edges={edges!r} is not a list of times.", "Give rising times, or a number of intervals."
+            f"edges={edges!r} is not a list of times.", "Give increasing times, or a number of intervals."
         ) from None
     if not 1 < len(ends) <= _INTERVALS_MAX + 1 or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
         raise ArgumentError(
-            "The times in edges= must be finite and rise.", f"Give 2 to {_INTERVALS_MAX + 1} rising times."
+            "The times in edges= must be finite and increase.", f"Give 2 to {_INTERVALS_MAX + 1} increasing times."
         )
     if ends[0] > time.low or ends[-1] < time.high:
         raise ArgumentError(
@@ -134,7 +135,7 @@ _MIN_AT_RISK, _CLEARLY_AT_RISK = 6.0, 20.0  # scales of the noise that should be
 
 
 def exposed_rows(tables: Array) -> Hazards:
-    """Estimate how many rows are exposed to each interval as a whole, under a hazard that is constant within it.
+    """Estimate the number of rows at risk during each interval, under a hazard that is constant within it.
 
     Parameters
     ----------
@@ -217,21 +218,21 @@ class Curve:
 
     @cached_property
     def estimate(self) -> Hazards:
-        """Cumulative hazard, variance increments and numbers at risk, by interval."""
+        """Estimated cumulative hazard, increment of its variance and number at risk, for each interval."""
         return cumulated_hazard(self.table[None], _MIN_AT_RISK * self.law.scale, _CLEARLY_AT_RISK * self.law.scale)
 
     @property
     def survival(self) -> Array:
-        """Survival probability at each edge but the first."""
+        """Estimated survival probability at each edge except the first."""
         return np.asarray(np.exp(-self.estimate[0][0]))
 
     @property
     def at_risk(self) -> Array:
-        """Number at risk at each edge but the last."""
+        """Estimated number of rows at risk at each edge except the last."""
         return np.asarray(self.estimate[2][0])
 
     def draws(self, draws: int = _DRAWS) -> tuple[Hazards, Array]:
-        """Draw possible noise-free curves, with equal weights.
+        """Draw noise-free curves that agree with the noisy life table, with equal weights.
 
         Cells are left as drawn: limited to what they can be, each by itself, they would add up to a bias of the
         hazard (60 intervals: coverage .07 to .81). The curve is mended instead.
@@ -242,12 +243,12 @@ class Curve:
         return (np.maximum(hazard, _MIN_HAZARD), added, at_risk), np.full(draws, 1 / draws)
 
     def bands(self, confidence: float) -> tuple[Array, Array]:
-        """Compute a confidence band for the curve at each edge but the first; both its ends decrease.
+        """Compute a decreasing confidence band for the survival curve at each edge except the first.
 
         Parameters
         ----------
         confidence : float
-            Coverage at each.
+            Coverage at each edge.
 
         Returns
         -------
@@ -308,13 +309,13 @@ def _log_hazard(hazards: Hazards) -> tuple[Array, Array, float]:
 
 
 def _median_interval(values: Array) -> int | None:
-    """Return the index of the interval in which a survival curve falls to 1/2; None if it stays above."""
+    """Return the index of the interval in which a survival curve reaches 1/2; None if it stays above 1/2."""
     below = np.flatnonzero(values <= 1 / 2)
     return int(below[0]) if below.size else None
 
 
 def _interval_areas(hazard: Array, edges: Array) -> Array:
-    """Compute the area under survival curves in each interval, by quadrature of a monotone cubic of -log S."""
+    """Compute the area under survival curves in each interval, from a monotone cubic interpolation of -log S."""
     widths = np.diff(edges)
     ends = np.concatenate([np.zeros((*hazard.shape[:-1], 1)), hazard], axis=-1)
     rates = np.diff(ends, axis=-1) / widths

@@ -1,4 +1,4 @@
-"""Noisy rank sums: the inference for two groups about the common-language effect; for several, a p-value."""
+"""Inference from noisy rank sums: the common-language effect for two groups, a p-value for several groups."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Effect(Inference):
     shapes: Shapes
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Return the confidence distribution at x; its value at 1/2 is the p-value of the rank test.
+        """Return the confidence distribution function at x; at 1/2 it is the p-value of the one-sided rank test.
 
         An estimate with noise beyond 1 keeps the variance of the point as far on this side of 1, so that it rises.
         """
@@ -88,7 +88,7 @@ class Effect(Inference):
         return np.asarray((ndtr(z) * self.weights).sum(axis=-1))
 
     def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
-        """Return the interval of effects that the test does not reject, consistent with the p-value at 1/2."""
+        """Return the confidence interval of the effect: the values that the test does not reject."""
         low, high = np.clip(super().interval(confidence, alternative), 0.0, 1.0)
         return low, high
 
@@ -100,7 +100,7 @@ class Effect(Inference):
 
 @dataclass(frozen=True)
 class TwoGroups:
-    """Noisy rank sum D of the first of two groups, with noisy numbers of rows and of ties.
+    """Noisy rank sum D of the first of two groups, with noisy group sizes and amount of ties.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class TwoGroups:
 
     @property
     def laws(self) -> list[NoiseLaw]:
-        """Laws of the noise in each coordinate; coordinates that were not measured have none."""
+        """Distribution of the noise in each measured number; a number that was not measured has no noise."""
         told = (True, self.sized or self.complete, self.complete, self.spread is not None)
         if self.n is None:
             told = (True, True, True, self.spread is not None)
@@ -137,7 +137,7 @@ class TwoGroups:
 
     @property
     def released(self) -> dict[str, Any]:
-        """Fields of the result from which these noisy numbers can be read again."""
+        """Fields of the result from which this measurement can be restored."""
         return {**vars(self), "values": tuple(map(float, self.values))}
 
     @property
@@ -146,7 +146,7 @@ class TwoGroups:
         return self.n is not None and self.rows is None and not self.sized
 
     def multiplier(self, first: Array, second: Array) -> Array:
-        """Return the factor by which the rank sum D was multiplied, for groups of these sizes."""
+        """Return the factor by which the rank sum D was multiplied before the noise, given the group sizes."""
         if self.n is None:
             return 1 / (first + second)
         if self.rows is not None:
@@ -155,7 +155,7 @@ class TwoGroups:
         return taper(self.n, most, SIZES * self.sized)
 
     def _sizes(self, one: Array, two: Array) -> tuple[Array, Array]:
-        """Return the group sizes from the second and third noisy number; equal sizes if they were not measured."""
+        """Return the group sizes from the noisy numbers; sizes that were not measured are taken as equal."""
         if self.n is None:
             return np.maximum(one, _MIN_ROWS), np.maximum(two, _MIN_ROWS)
         if self.rows is not None:
@@ -248,7 +248,7 @@ class TwoGroups:
 
     @property
     def is_mostly_ties(self) -> NDArray[np.bool_]:
-        """Whether nearly all values are equal, and few rows of the smaller group have other values.
+        """Whether nearly all values are equal, with few different values in the smaller group.
 
         The noisy share τ that ties leave of the variance is about three times that of values that are not the usual
         one, if that is small. The normal law may be too light in its tails then.
@@ -307,7 +307,7 @@ def _draw_null_rank_sums(shares: Array, count: int) -> Array:
 
 
 def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float, draws: int = _DRAWS_OF_T) -> Array:
-    """Return the p-value of the largest rank sum T, noise included.
+    """Return the p-value of the noisy largest rank sum T, under the null distribution with noise.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float,
 
 @dataclass(frozen=True)
 class SeveralGroups:
-    """Noisy largest rank sum T of several groups, with noisy numbers of rows and of ties.
+    """Noisy largest rank sum T of several groups, with noisy group sizes and amount of ties.
 
     Attributes
     ----------
@@ -365,7 +365,7 @@ class SeveralGroups:
         return np.array(self.values[1:-1]) if self.sized else None
 
     def _null_parameters(self) -> tuple[float, Array, float]:
-        """Return upper limits of the number of complete rows and of τ, and the shares of the groups."""
+        """Return upper limits of the number of complete rows and of the tie factor τ, and the group shares."""
         k = len(self.values) - 2
         known = np.full(k, (self.n or 0) / k) if self.rows is None else np.array(self.rows, dtype=np.float64)
         of_all, shares, counts = float(self.n or 0), known / max(known.sum(), 1), self.counts
@@ -410,7 +410,7 @@ class SeveralGroups:
         return self.values[0] * (self._null_parameters()[0] if self.n is None else 1.0)
 
     def power(self, rows: int, effect: float, alpha: float, _: object) -> float:
-        """Return the power to detect that one group exceeds all other groups, for groups of equal size.
+        """Return the power to detect that the values of one group exceed all others, for groups of equal size.
 
         Parameters
         ----------

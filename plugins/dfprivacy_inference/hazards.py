@@ -50,7 +50,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True)
 class TwoLifeTables:
-    """Noisy life tables of two groups, in strata.
+    """Noisy life tables of two groups, one pair of tables for each stratum.
 
     Attributes
     ----------
@@ -65,26 +65,26 @@ class TwoLifeTables:
 
     @property
     def has_saturated_interval(self) -> bool:
-        """Whether, in an interval with many events, nearly all rows at risk in a group have the event."""
+        """Whether, in some interval with many events, nearly all rows at risk in a group have the event."""
         events, exposed, _ = exposed_rows(self.values)
         together = events.sum(axis=-2) * self.used_intervals
         full = (events > _FULL * exposed).any(axis=-2)
         return bool((full & (together > _MANY * together.sum(axis=(-2, -1), keepdims=True))).any())
 
     def at_risk_exceeds(self, errors: float) -> Array:
-        """Return whether the numbers at risk in both groups exceed a multiple of the noise, by interval."""
+        """Return, for each interval, whether the numbers at risk in both groups exceed a multiple of the noise."""
         at_risk = np.cumsum(self.values.sum(axis=-2)[..., ::-1], axis=-1)[..., ::-1].min(axis=-2)
         noise = NoiseLaw(self.scale).standard_deviation * np.sqrt(3 * np.arange(at_risk.shape[-1], 0, -1))
         return np.asarray(at_risk >= np.maximum(errors * noise, 1 / 2))
 
     @property
     def has_clear_sizes(self) -> bool:
-        """Whether both groups are clearly larger than the noise, in one stratum at least."""
+        """Whether both group sizes are clearly larger than the noise, in at least one stratum."""
         return bool(self.at_risk_exceeds(_SURE)[..., 0].any())
 
     @cached_property
     def used_intervals(self) -> Array:
-        """Indicator of the intervals used: 1 until a group has too few rows at risk for the noise, then 0.
+        """Indicator of the intervals used: 1 up to the interval in which too few rows of a group are at risk.
 
         It follows from what was released, and is the same in all draws.
         """
@@ -92,11 +92,11 @@ class TwoLifeTables:
 
     @property
     def estimate(self) -> Tables:
-        """The tables as released, and the indicator of the intervals used."""
+        """The noisy life tables, and the indicator of the intervals used."""
         return np.expand_dims(self.values, -5), np.expand_dims(self.used_intervals, -3)
 
     def draws(self, draws: int = _DRAWS) -> tuple[Tables, Array]:
-        """Draw possible exact tables, with equal weights; negative cells are kept."""
+        """Draw noise-free life tables that agree with the release, with equal weights; entries may be negative."""
         shape = self.values.shape[-4:]
         noise = quantile(NoiseLaw(self.scale), points(math.prod(shape), draws).T.reshape(draws, *shape))
         tables, counted = self.estimate
@@ -191,7 +191,7 @@ class HazardRatio(Estimate):
         return TwoLifeTables(np.array(self.released["values"]), self.released["scale"])
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the hazard ratio under draws of the noise."""
+        """Return the hazard ratio and its log under random draws of the noise."""
         tables, law = self._tables, NoiseLaw(self.released["scale"])
         noise = noise_draws(law, np.full(tables.values.shape, law.scale), self.released["id"] or str(self.released))
         values = tables.values - np.moveaxis(noise, -1, 0)
@@ -212,7 +212,7 @@ class HazardRatio(Estimate):
         return noise_share(self.standard_error, super()._sampling_error)
 
     def _sentence(self) -> str:
-        """Write the ratio, and the result of the test."""
+        """Write a sentence with the hazard ratio and the result of the test."""
         (first, second), by = self.groups, self._label(self.by)
         one = f"The hazard of {self._label(self.event)} for {by} = {first} is"
         ratio = number(self.estimate, self.estimate * self.standard_error)
@@ -224,12 +224,12 @@ class HazardRatio(Estimate):
         return f"{one} {ratio} times that for {by} = {second}{within}{end}, {found}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the ratio, the errors of its logarithm, and its test."""
+        """Return the hazard ratio, the standard errors of its logarithm and its test as a row of a tidy table."""
         (row,) = super()._tidy()
         return [{**row, "term": self.term}]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the ratio and its interval on a log scale; an end that is 0 or infinite is drawn far away."""
+        """Draw the ratio and its interval on a log scale; an end of 0 or infinity lies at the frame."""
         ax, part = axes(ax), self._noise_part or 0.0
         far = math.exp(min(6 * self.standard_error, _FAR)) or 1.0
         low, high = np.clip([self.low, self.high], self.estimate / far, self.estimate * far)
@@ -374,14 +374,16 @@ def conclude_hazard_ratio(
 
 
 def _has_infinite_end(ratio: Mapping[str, float], alternative: Alternative) -> bool:
-    """Return whether the interval has an end of 0 or infinity, apart from the open end of a one-sided interval."""
+    """Return whether a two-sided interval, or the bounded end of a one-sided one, reaches 0 or infinity."""
     return (ratio["low"] == 0 and alternative != "less") or (math.isinf(ratio["high"]) and alternative != "greater")
 
 
 def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
-    """Return notes on the reliability of the ratio."""
+    """Return notes on the reliability of the hazard ratio."""
     if is_open:
-        return ("Uninformative: the noise hides who is at risk. Use more epsilon or rows, or wider intervals.",)
+        return (
+            "Uninformative: the noise hides the numbers at risk. Use a larger epsilon, more rows, or wider intervals.",
+        )
     found, notes = tables.log_ratio_inference, []
     if not tables.has_clear_sizes:
         notes.append(
@@ -402,7 +404,7 @@ def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
             "narrower intervals."
         )
     if lost := int((tables.used_intervals.sum(axis=-1) == 0).sum()):
-        notes.append(f"{lost} of {len(tables.values)} strata are not used: they have too few rows for the noise.")
+        notes.append(f"{lost} of {len(tables.values)} strata are not used: the noise hides their numbers of rows.")
     return tuple(notes)
 
 
@@ -440,7 +442,7 @@ def plan_hazard_ratio(
     alpha: float,
     **_: Any,
 ) -> dict[str, Any]:
-    """Return the expected errors of the log ratio and the smallest detectable ratio, from public numbers."""
+    """Return the expected standard errors of the log hazard ratio, and the smallest detectable hazard ratio."""
     ends, (n, given) = interval_edges(time, edges), assumed_rows(curator)
     sizes = curator.sizes(by, chosen_groups(by, groups))
     rows = np.full(2, n / len(by.categories or ())) if sizes is None else sizes

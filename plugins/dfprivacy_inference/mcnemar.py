@@ -41,7 +41,7 @@ _ROOT_HALF = 0.7071067811865477  # rounded up
 
 
 class Discordant(RowFeatures):
-    """Half the difference of the outcome's indicators in two columns, and half its absolute value.
+    """Features of a row: half the difference of its outcome indicators in two columns, and half its absolute value.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Discordant(RowFeatures):
         self.columns, self.codes = (column, other), codes
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the feature vectors of the rows in a batch."""
+        """Return the feature vector of each row of a batch."""
         there = np.ones(batch.size, dtype=np.bool_)
         hits = []
         for column, code in zip(self.columns, self.codes, strict=True):
@@ -72,11 +72,11 @@ class Discordant(RowFeatures):
         return np.column_stack([apart, np.abs(apart)])
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a feature vector."""
+        """Largest norm of a row's feature vector."""
         return 1.0 if norm == 1 else 0.5 if norm == math.inf else _ROOT_HALF
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance of the feature vectors of two rows."""
+        """Largest distance between the feature vectors of two rows."""
         return 0.0 if all(column.name in public for column in self.columns) else 1.0
 
 
@@ -146,7 +146,7 @@ class McNemar(Release):
         return f"{self.success} is not shown to differ in frequency between {first} and {second}: {odds}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the odds ratio and its test, and the number of discordant rows."""
+        """Return the odds ratio, its test and the number of discordant rows as a row of a tidy table."""
         tested = {"statistic": self.statistic, "pvalue": self.pvalue}
         return [
             {"term": "odds ratio", "estimate": self.odds_ratio, "low": self.low, "high": self.high, **tested},
@@ -154,7 +154,7 @@ class McNemar(Release):
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the odds ratio with its interval, and with an interval for sampling alone, on a log scale."""
+        """Draw the odds ratio on a log scale, with its interval and the interval that it would have without noise."""
         ax = axes(ax)
         if self.low > 0 and math.isfinite(self.high):
             label = f"{self.confidence:.0%} interval, noise included"
@@ -307,7 +307,7 @@ def discordant_share(counts: Counts) -> tuple[Any, Any, float]:
 
 
 def _odds_of_share(part: Any) -> float:
-    """Return the odds that correspond to a share."""
+    """Return the odds p / (1 - p) that correspond to a share p."""
     return float(part / (1 - part)) if part < 1 else math.inf
 
 
@@ -334,7 +334,7 @@ def draw_pairs(
     effect: float = 0.1,
     discordant: Probability = 0.25,
 ) -> dict[str, Any]:
-    """Draw pairs of outcomes, some discordant; the outcome's share is larger in the first column by `effect`."""
+    """Draw pairs of outcomes with a given share of discordant pairs; the two columns' shares differ by `effect`."""
     if not abs(effect) <= discordant:
         raise ArgumentError(
             f"effect={effect:g} needs discordant={abs(effect):g} or more, and it is {discordant:g}.",

@@ -67,7 +67,7 @@ def _half_norm(norm: Norm) -> float:
 
 
 class Outcome(RowFeatures):
-    """Indicators that a row is in the category `success`, and that it is in any category.
+    """Indicators that a row has the category `success`, and that it has any category.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class Outcome(RowFeatures):
         self.shape = (1,) if form == "hits" else (2,)
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the feature vectors of the rows in a batch."""
+        """Return the feature vector of each row of a batch."""
         (column,) = self.columns
         codes = batch.codes(column)
         hit = (codes == self.code).astype(np.float64)
@@ -100,13 +100,13 @@ class Outcome(RowFeatures):
         return np.column_stack([hit, there - hit] if self.form == "counts" else [hit - there / 2, there / 2])
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a feature vector."""
+        """Largest norm of a row's feature vector."""
         if self.form != "halves":
             return 1.0
         return _half_norm(norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance of the feature vectors of two rows."""
+        """Largest distance between the feature vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         if self.form == "counts":
@@ -116,7 +116,7 @@ class Outcome(RowFeatures):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Proportions(Release):
-    """Shares of rows with an outcome, in groups, with intervals.
+    """Share of rows with an outcome in each group, with confidence intervals and comparisons of groups.
 
     Attributes
     ----------
@@ -209,7 +209,7 @@ class Proportions(Release):
         return f"The {weighted}share with {self._label(self.column)} = {self.success} is{least} {list_text(told)}."
 
     def _noise_share(self, at: int) -> float | None:
-        """Return the part of the width of a share's interval that is due to noise, near the estimate."""
+        """Return the fraction of the width of a share's confidence interval that is due to noise."""
         size, share = self.sizes[at], self.shares[at]
         if size < 1:
             return None
@@ -218,7 +218,7 @@ class Proportions(Release):
         return noise_share(math.hypot(sampling, noise), sampling)
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the share of each group, and the comparisons of all pairs of groups."""
+        """Return the share of each group and the comparisons of all pairs of groups as rows of a tidy table."""
         names = [*map(str, self.groups)] or [f"{self.column} = {self.success}"]
         compared = [
             {"term": f"{what}: {a} {sign} {b}", "estimate": value, "low": low, "high": high}
@@ -232,13 +232,13 @@ class Proportions(Release):
     def _comparison(self, at: int) -> tuple[float, ConfidenceInterval]:
         if not self.comparisons:
             raise ArgumentError(
-                "There is only one share, so there is no comparison.", "Name the column of groups, by=."
+                "There is only one share, so there is no comparison.", "Name a column of groups with by=."
             )
         value, low, high = self.comparisons[0][at : at + 3]
         return value, ConfidenceInterval(low, high)
 
     def compared(self) -> Any:
-        """Compare all pairs of groups.
+        """Compare the shares of all pairs of groups.
 
         Returns
         -------
@@ -417,7 +417,7 @@ def conclude_proportions(
 def _comparisons(
     groups: tuple[Any, ...], counts: NoisyCounts | EffectiveCounts, confidence: float
 ) -> tuple[tuple[Any, ...], ...]:
-    """Compare all pairs of groups: difference, ratio and odds ratio, each with its interval."""
+    """Return the comparisons of all pairs of groups: difference, ratio and odds ratio, each with its interval."""
     pairs = list(itertools.combinations(range(len(groups)), 2))
     if not pairs:
         return ()
@@ -455,7 +455,7 @@ def read_counts(
     weights: Column | None,
     **_: Any,
 ) -> tuple[float, NoisyCounts] | None:
-    """Find the counts in those of all categories, or of the combinations of two columns' categories."""
+    """Read the counts of an outcome from an earlier release of counts of categories or of a contingency table."""
     planned, columns = curator.planned, getattr(release, "columns", None) or (release.column,)
     if (
         {*columns} != {column.name, *([] if by is None else [by.name])}
@@ -484,7 +484,7 @@ def read_counts(
 def plan_proportions(
     curator: Curator, *, by: Column | None, weights: Column | None, confidence: float, **_: Any
 ) -> dict[str, Any]:
-    """Return the expected confidence intervals of shares near 1/2, where intervals are widest."""
+    """Return the expected width of confidence intervals of shares near 1/2, where they are widest."""
     if weights is not None:
         groups, (n, given) = len(curator.planned.values), assumed_rows(curator)
         planned = replace(
@@ -540,7 +540,7 @@ def draw_outcomes(
     share: Probability = 0.5,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw outcomes with probability `share`, but larger by `effect` in the first group."""
+    """Draw outcomes that have probability `share`, and `share + effect` in the first group."""
     hit = (column.categories or ())[column.code(success)]
     return rows_with_shares(rng, n, column, hit, by, groups, effect, share, first) | equal_weights(n, weights)
 

@@ -94,7 +94,7 @@ class RankTest(Estimate):
 
     @property
     def effect(self) -> float | None:
-        """Estimated effect; None where the sizes of the groups were not measured."""
+        """Estimated effect P(X > Y) + P(X = Y)/2; None if the group sizes were not measured."""
         return None if math.isnan(self.estimate) else self.estimate
 
     @property
@@ -109,7 +109,7 @@ class RankTest(Estimate):
 
     @property
     def _variable_words(self) -> str:
-        """Printed words for the compared variable."""
+        """Printed name of the variable whose values are compared."""
         return self._label(self.column)
 
     def _sentence(self) -> str:
@@ -193,7 +193,7 @@ class TestWithoutInterval(Release):
         raise NotImplementedError
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the statistic and its noise; there is no interval."""
+        """Draw the test statistic with two standard errors of its noise."""
         ax, (value, noise, what) = axes(ax), self._plotted_statistic
         ends = [value - 2 * noise, value + 2 * noise]
         ax.plot(ends, [0, 0], color="tab:orange", lw=3, label="± 2 standard errors of the noise" * (noise > 0))
@@ -255,14 +255,14 @@ class KruskalWallis(TestWithoutInterval):
         return f"{what} ({pvalue(self.pvalue)}); the size of the difference is not estimated."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the test statistic and its p-value; there is no estimate of an effect."""
+        """Return the test statistic and its p-value as a row of a tidy table, without an effect size."""
         n = None if self.sizes is None else sum(self.sizes)
         term = f"{self.column} by {self.by}"
         return [{"term": term, "statistic": self.statistic, "pvalue": self.pvalue, "n": n}]
 
 
 def measure_rank_sum(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, ...]) -> TwoGroups:
-    """Measure the noisy rank sum of the first of two groups, and the numbers of rows and of ties.
+    """Measure the rank sum of the first of two groups, the group sizes and the amount of ties, with noise.
 
     Parameters
     ----------
@@ -341,12 +341,12 @@ def rank_test_fields(
 
 
 def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
-    """Return notes on a rank test of two groups."""
+    """Return notes on the reliability of a rank test of two groups."""
     notes = []
     if two.lacks_sizes:
         notes.append(
-            "There is no effect size: the sizes of the groups are private, and are measured only from "
-            f"{ENOUGH / (two.n or 1):.2g} of epsilon on. The p-value is conservative unless they are equal."
+            "There is no effect size: the group sizes are private, and they are measured only if epsilon is at least "
+            f"{ENOUGH / (two.n or 1):.2g}. The p-value is conservative unless the sizes are equal."
         )
     elif two.has_uncertain_sizes:
         notes.append(f"A group size is not clearly above its noise: the effect is unreliable. {UNDECLARED}")
@@ -488,7 +488,7 @@ def kruskal(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> SeveralGroups:
-    """Test whether the values of some groups tend to be larger than the values of other groups.
+    """Test whether the values of some groups tend to be larger than those of others (a Kruskal-Wallis-type test).
 
     Parameters
     ----------
@@ -740,12 +740,12 @@ def rank_planner(
 
 
 def distance_text(_: object, effect: float) -> str:
-    """Describe an effect by the distance of two normal groups that have it."""
+    """Return a phrase that expresses an effect P(X > Y) as the distance of two normal groups."""
     return f", normal groups {2**0.5 * ndtri(effect):.2g} standard deviations apart"
 
 
 def hazard_ratio_text(_: object, effect: float) -> str:
-    """Describe an effect by the hazard ratio of two exponential groups that have it."""
+    """Return a phrase that expresses an effect P(X > Y) as the hazard ratio of two exponential groups."""
     return f", a hazard ratio of {effect / (1 - effect):.2g} where no time is censored"
 
 

@@ -39,7 +39,7 @@ _FEW_DRAWS = 256
 
 @dataclass(frozen=True)
 class Differences:
-    """Noisy sum W of signed ranks, or noisy sum of signs, with the noisy number of rows.
+    """Noisy sum W of signed ranks or noisy sum of signs of differences, with the noisy number of rows.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class Differences:
 
     @property
     def laws(self) -> list[NoiseLaw]:
-        """Distributions of the noise in each coordinate; coordinates that were not measured have none."""
+        """Distribution of the noise in each measured number; a number that was not measured has no noise."""
         told = self.n is None or self.gaps
         return [NoiseLaw(self.scales[0]), NoiseLaw(self.scales[1] * told)]
 
@@ -80,7 +80,7 @@ class Differences:
         return NoisyCounts((values[..., :1] + n) / 2, laws[:1], np.array([float(n)]), "hits")
 
     def _row_numbers(self, values: Array) -> Array:
-        """Return the number of rows with a value, computed from the noisy values."""
+        """Return the number of rows with a value, public or computed from the noisy numbers."""
         if not self.ranks:
             return np.asarray(self.signs.size[..., 0])
         if self.n is not None and not self.gaps:
@@ -104,7 +104,7 @@ class Differences:
         return rows + 1 if self.ranks and self.n is None else np.ones_like(rows)
 
     def effect(self, draws: int = DRAWS) -> Inference:
-        """Return the inference about P(d + d' > 0) + P(d + d' = 0)/2, at the largest variance of signed ranks.
+        """Return the inference about P(d + d' > 0) + P(d + d' = 0)/2, with the largest null variance of signed ranks.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class Wilcoxon(TestWithoutInterval):
         return f"{share} is above {against}, {shown}; there is no interval."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect and its test."""
+        """Return the effect and its test as a row of a tidy table."""
         what = self.column if self.other is None else f"{self.column} - {self.other}"
         against = f" > {self.popmean:g}" if self.other is None or self.popmean else " > 0"
         tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
@@ -369,12 +369,12 @@ def check_wilcoxon(column: Column, other: Column | None, *, popmean: float, **_:
     if not low <= popmean <= high:
         raise ArgumentError(
             f"popmean={popmean:g} lies outside the possible range, {low:g} to {high:g}.",
-            "Choose another null hypothesis, or wider bounds.",
+            "Choose popmean= within this range, or declare wider bounds.",
         )
 
 
 def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> float:
-    """Return the p-value of a noisy number of signs.
+    """Return the p-value of the sign test, given noisy numbers of positive signs and of all signs.
 
     Parameters
     ----------
@@ -396,7 +396,7 @@ def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> f
 
 
 def name_statistic(sums: Differences, _: float) -> str:
-    """Describe the statistic: signed ranks or signs."""
+    """Return a phrase that names the test statistic: signed ranks or signs."""
     return ", by signed ranks" if sums.ranks else " of P(d > 0), by signs"
 
 

@@ -1,4 +1,4 @@
-r"""Rank statistics, and their sensitivities.
+r"""Rank statistics of groups and of signed differences, and their sensitivities.
 
 With s_ij in [-1, 1] and s_ij = -s_ji, the score of row i is a_i = ½ Σ_j s_ij, and the rank sum of the first group
 is D = Σ a_i over its rows = ½ Σ s_ij over pairs of a row of either group. A row in neither group, or without a
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def taper_switch(n: int, c: float) -> int:
-    """Return the smallest group size M from which the taper H(M) equals 1/M.
+    """Return the smallest group size M such that the taper H equals 1/m for every size m of at least M.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def taper_switch(n: int, c: float) -> int:
 
 
 def taper(n: int, larger: ArrayLike, c: float = 0.0) -> NDArray[np.float64]:
-    """Return the factor H(M) that bounds the sensitivity of a rank sum if groups are private.
+    """Return the factor H(M) by which a rank sum is multiplied so that its sensitivity is 1 for private groups.
 
     Parameters
     ----------
@@ -98,15 +98,15 @@ Spread = Literal["ties", "variance"]
 
 
 class Scores(ABC):
-    """Base class of scores that compare two rows: antisymmetric numbers from -1 to 1.
+    """Base class of rank scores: sums of antisymmetric comparisons of pairs of rows, each from -1 to 1.
 
     The score of a row is half of how many others it surely exceeds, less those that surely exceed it. Scores are
-    given twice over, so that they are integers.
+    multiplied by 2, so that they are integers.
 
     Attributes
     ----------
     columns : tuple of Column
-        What it looks at.
+        Columns that the scores are computed from.
     gaps : tuple of Column
         Those of which a missing value leaves a row out.
     spread : {"ties", "variance"}
@@ -123,7 +123,7 @@ class Scores(ABC):
     moves: float
 
     def compared_rows(self, rows: Any) -> NDArray[np.bool_]:
-        """Return a mask of the rows that are compared."""
+        """Return a mask of the rows that are compared: those without missing values."""
         gone = np.zeros(rows.size, dtype=np.bool_)
         for column in self.gaps:
             gone |= rows.missing(column)
@@ -131,7 +131,7 @@ class Scores(ABC):
 
     @abstractmethod
     def group_sums(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
-        """Return twice the sum of the scores in each group, and the spread times n(n² - 1).
+        """Return twice the sum of the scores in each group, and the scale `spread` of the scores times n(n² - 1).
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Scores(ABC):
 
 
 class MidRanks(Scores):
-    """Midranks minus their mean (n + 1)/2, as scores of rows.
+    """Scores of rows that are their midranks minus the mean (n + 1)/2.
 
     Parameters
     ----------
@@ -167,13 +167,13 @@ class MidRanks(Scores):
         self.columns, self.gaps, self.column = (column,), gaps, column
 
     def group_sums(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
-        """Return twice the sum of the scores in each group, and τ times n(n² - 1)."""
+        """Return twice the sum of the scores in each group, and the tie factor τ times n(n² - 1)."""
         there = place < groups
         doubled, place = self.twice_ranks(rows, there), place[there]
         return [int(doubled[place == group].sum()) for group in range(groups)], 3 * dot_product(doubled, doubled)
 
     def twice_ranks(self, rows: Any, there: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Return twice the centred midranks of the chosen rows, as integers."""
+        """Return twice the centred midranks of the compared rows, which are integers."""
         from scipy.stats import rankdata  # takes longer to import than all of dfprivacy
 
         values = rows.values(self.column)[there]
@@ -181,7 +181,7 @@ class MidRanks(Scores):
 
 
 class GehanScores(Scores):
-    """Gehan's scores of the survival times of two groups; some times are censored.
+    """Gehan's scores of survival times, some of which are censored.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def signed_ranks(differences: NDArray[np.float64]) -> int:
 
 
 def dot_product(first: NDArray[np.int64], second: NDArray[np.int64]) -> int:
-    """Return the exact sum of the products of two arrays of integers."""
+    """Return the exact dot product of two arrays of integers."""
     most = int(np.abs(first).max(initial=1)) * int(np.abs(second).max(initial=1))
     steps = range(0, len(first), max(1, 2**62 // most))
     return sum(int(first[at : at + steps.step] @ second[at : at + steps.step]) for at in steps)
@@ -267,7 +267,7 @@ It is the same for all tables, as the sensitivity is: so groups of a call cost o
 
 
 def group_indices(rows: Any, by: Column, codes: tuple[int, ...], scores: Scores) -> NDArray[np.intp]:
-    """Return the index of each row's group; for rows without a group or a value, the number of groups."""
+    """Return the group index of each row; rows without a group or a value have the number of groups instead."""
     known = np.full(len(by.categories or ()) + 1, len(codes), dtype=np.intp)
     known[list(codes)] = np.arange(len(codes))
     places: NDArray[np.intp] = np.where(scores.compared_rows(rows), known[rows.codes(by)], len(codes))
@@ -300,17 +300,17 @@ class _GroupStatistic(OfRows):
 
     @abstractmethod
     def _coordinate_factors(self) -> Any:
-        """Return the factor of each coordinate; 0 for coordinates that are not measured."""
+        """Return the factor by which each coordinate of the statistic is multiplied; 0 if it is not measured."""
 
     def rank_sums(self, rows: Any) -> tuple[list[int], list[int], int]:
-        """Return twice the rank sums, the group sizes, and the spread of the scores times n(n² - 1)."""
+        """Return twice the rank sums, the group sizes, and the scale `spread` of the scores times n(n² - 1)."""
         place = group_indices(rows, self.by, self.codes, self.scores)
         sums, spread = self.scores.group_sums(rows, place, len(self.codes))
         sizes = np.bincount(place, minlength=len(self.codes) + 1)[:-1].tolist()
         return sums, sizes, spread
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Return the joint sensitivity: at most 1 in L1, and so in every norm, for a public number of rows.
+        """Return the joint sensitivity of all coordinates: for a public number of rows, at most 1 in every norm.
 
         T moves no more than each of the rank sums that it is the largest of. With public groups D moves by m, for a
         row keeps its group, or by m/2 if it leaves, which is counted then. Where n is private, a row that comes or
@@ -325,7 +325,7 @@ class _GroupStatistic(OfRows):
 
 
 class RankSum(_GroupStatistic):
-    """Rank sum D of the first of two groups times a factor, with the group sizes and the spread of the scores.
+    """Rank sum D of the first of two groups times a factor, with the group sizes and the scale of the scores.
 
     Its coordinates are, with private groups, H(M) D, the number of rows in the first group and that in both; with
     public ones D/m, m rows in the larger, and how many of each have a value; where the number of rows is private

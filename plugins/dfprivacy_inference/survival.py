@@ -109,11 +109,11 @@ class SurvivalCurves(Release):
         )
 
     def _median_text(self, time: float, error: float) -> str:
-        """Write the median survival time, or that it lies beyond the last edge."""
+        """Write the median survival time of a group, or that it lies beyond the last edge."""
         return number(time, error) if math.isfinite(time) else f"beyond {self.edges[-1]:g}"
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the median, the restricted mean and the survival curve of each group."""
+        """Return the median, the restricted mean and the survival curve of each group as rows of a tidy table."""
         groups = [*map(str, self.groups)] or ["all"]
         long: list[dict[str, Any]] = [
             {
@@ -133,7 +133,7 @@ class SurvivalCurves(Release):
         return long
 
     def _grid(self) -> Grid:
-        """Return the printed table of the curves, at some evenly spaced times for each group."""
+        """Return the printed table of the curves, at evenly spaced edges for each group."""
         shown = range(-1, -len(self.edges), -self._print_step)[::-1]
         rows = []
         for at, name in enumerate(self.groups or ("",)):
@@ -149,11 +149,11 @@ class SurvivalCurves(Release):
 
     @property
     def _print_step(self) -> int:
-        """Number of intervals between two printed times."""
+        """Number of intervals between two successive printed times."""
         return -(-(len(self.edges) - 1) // _MAX_TIMES)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the curves with their bands, the bands for sampling alone, and the numbers at risk below."""
+        """Draw the curves with their bands, the bands without noise, and the numbers at risk below."""
         names = self.groups or ("all",)
         ax = axes(ax, height=3.2 + 0.15 * len(names))
         shown = range(0, len(self.edges) - 1, self._print_step)
@@ -195,7 +195,7 @@ def measure_life_tables(
     nan_policy: NanPolicy,
     strata: Column | None = None,
 ) -> NoisyValue:
-    """Measure the life table of all rows or of each group; later questions about the same table reuse it.
+    """Measure the life table of all rows or of each group; later calls with the same table reuse it.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def kaplan_meier(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> NoisyValue:
-    """Estimate survival curves, with bands, medians and restricted means.
+    """Estimate survival curves, with confidence bands, medians and restricted means.
 
     Parameters
     ----------
@@ -350,12 +350,14 @@ def conclude_kaplan_meier(
 
 
 def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]]) -> tuple[str, ...]:
-    """Return notes on the reliability of the curves and means."""
+    """Return notes on the reliability of survival curves and restricted means."""
     notes, scale, intervals = [], curves[0].law.scale, len(curves[0].edges) - 1
     rows = min(float(curve.table.sum()) for curve in curves)
     if scale and intervals * EACH * scale / 2 > max(rows, 0.0):
         fewer = max(int(rows * 2 / scale / EACH), 2)
-        notes.append(f"These are many intervals for the noise: about {fewer} would have narrower bands.")
+        notes.append(
+            f"The noise is large for this many intervals: with about {fewer} intervals the bands would be narrower."
+        )
     longer = [curve.events_at_ends() - mean for curve, (mean, _, _) in zip(curves, means, strict=True)]
     if any(more > (high - low) / 2 for more, (_, low, high) in zip(longer, means, strict=True)):
         notes.append(
@@ -396,7 +398,7 @@ def plan_kaplan_meier(
     confidence: float,
     **_: Any,
 ) -> dict[str, Any]:
-    """Return the expected width of the band where a linear curve is 1/2, without censoring."""
+    """Return the expected width of the confidence band at survival 1/2, if the curve is linear without censoring."""
     ends, (n, given) = interval_edges(time, edges), assumed_rows(curator)
     rows = float(n)
     if by is not None:

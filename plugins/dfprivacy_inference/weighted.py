@@ -1,4 +1,4 @@
-"""Weighted shares as effective counts: the counts of an unweighted sample of the same accuracy."""
+"""Effective counts of weighted shares: the counts of an unweighted sample of the same accuracy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["EffectiveCounts"]
 
 @dataclass(frozen=True)
 class EffectiveCounts:
-    """Effective counts of groups, from noisy weighted sums of rows with an outcome and of rows without it.
+    """Effective counts of rows with and without an outcome in each group, from noisy weighted sums.
 
     With p a weighted share and V its design-based variance, the effective number of rows is p(1-p)/V [1]_, but no
     less than the sum of the weights as parts of their bound, and no more than the rows. So all that is known of
@@ -51,11 +51,11 @@ class EffectiveCounts:
 
     @property
     def estimate(self) -> Counts:
-        """Effective counts as released."""
+        """Effective counts computed from the noisy sums as released."""
         return self._counts(self.sums.estimate)
 
     def draws(self, draws: int = DRAWS) -> tuple[Counts, Array]:
-        """Draw possible effective counts, given the release; return them with the weights of the draws."""
+        """Return random draws of the noise-free effective counts given the release, and the weights of the draws."""
         exact, weights = self.sums.draws(draws)
         return self._counts(exact), weights
 

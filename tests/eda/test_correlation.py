@@ -222,7 +222,7 @@ def test_what_is_not_known_says_so(protect):
 
     assert math.isnan(found.loc["age", "visits"])
     assert (-1, 1) == (found.lows[0, 1], found.highs[0, 1])
-    assert "may be noise alone" in found.notes[0]
+    assert "noise hides the variance" in found.notes[0]
     assert "visits" in found.notes[0]
     for each in every:
         assert math.isnan(each.values[0, 1])

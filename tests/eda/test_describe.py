@@ -64,7 +64,7 @@ def test_a_description_is_that_of_pandas(neighbors, frame, protect):
     assert found.frame.shape == found.errors.shape == (9, 5)
     assert found["mean", "age"] == found.loc["mean", "age"]
     for cell in (("mode", "age"), ("mean", "regionn")):
-        with pytest.raises(ArgumentError, match="Rows are"):
+        with pytest.raises(ArgumentError, match="Its rows are"):
             found[cell]
     means = frame.groupby("sex")["income"].mean().to_list()
     assert means == pytest.approx([groups[key].loc["mean", "income"] for key in "fm"], abs=100)
@@ -295,7 +295,7 @@ REFUSED = {
         {},
         "no statistic 'maen', which.*Did you mean 'mean'",
     ),
-    "one person's": ({"age": "max"}, {}, "no statistic 'max'.*one person's value.*\"99%\""),
+    "one person's": ({"age": "max"}, {}, "no statistic 'max'.*value of a single row.*\"99%\""),
     "of another kind": ({"sex": "mean"}, {}, "'mean' is not a statistic of categories.*top"),
     "of no category": ({"age": "top"}, {}, "'top' is not a statistic of numbers"),
     "a quantile of categories": ({"sex": "median"}, {}, "'median' is not a statistic of categories"),

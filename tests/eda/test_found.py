@@ -374,7 +374,7 @@ def test_what_too_few_rows_hold_is_not_said():
     assert (None, None) == found.kinds
     assert {"bounds": {}, "categories": {}, "missing": {}} == found.schema
     assert "larger epsilon" in repr(found)
-    assert f"from {found.threshold:,} rows on" in repr(found)
+    assert f"in at least {found.threshold:,} rows" in repr(found)
 
 
 def test_parts_groups_and_selections():
@@ -463,7 +463,7 @@ REFUSED = [
     (lambda v: v.find_categories(["x"], epsilon=1), "no column 'x'"),
     (lambda v: v.value_counts("icd", **DISCOVER, nan_policy="fill", epsilon=1), "nan_policy"),
     (lambda v: v.value_counts("icd", epsilon=1), 'categories="discover"'),
-    (lambda v: v.value_counts("icd", domain=ICD, **DISCOVER, epsilon=1), "Leave one of the two out"),
+    (lambda v: v.value_counts("icd", domain=ICD, **DISCOVER, epsilon=1), "Omit one of the two arguments"),
     (lambda v: v.value_counts("icd", domain=ICD, nan_policy="fill", epsilon=1), "domain= leaves missing values"),
     (lambda v: v.value_counts("icd", domain="[A-Z", epsilon=1), "character 1"),
     (lambda v: v.value_counts("icd", domain=[], epsilon=1), "at least one value"),
