@@ -135,7 +135,7 @@ class Anova(Release):
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0)))
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """Return the effect size, the group means and the differences of all pairs of means as rows of a tidy table."""
+        """Return the effect size, the group means and the differences of all pairs as rows of a tidy table."""
         effect: dict[str, Any] = {"standard_error": None, "noise_standard_error": None}
         effect |= {"low": self.eta_squared_low, "high": self.eta_squared_high}
         effect |= {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes)}

@@ -191,7 +191,7 @@ class HazardRatio(Estimate):
         return TwoLifeTables(np.array(self.released["values"]), self.released["scale"])
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the hazard ratio and its log under random draws of the noise."""
+        """Return the hazard ratio under random draws of the noise."""
         tables, law = self._tables, NoiseLaw(self.released["scale"])
         noise = noise_draws(law, np.full(tables.values.shape, law.scale), self.released["id"] or str(self.released))
         values = tables.values - np.moveaxis(noise, -1, 0)
@@ -229,7 +229,7 @@ class HazardRatio(Estimate):
         return [{**row, "term": self.term}]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the ratio and its interval on a log scale; an end of 0 or infinity lies at the frame."""
+        """Draw the ratio and its interval on a log scale; distant ends are cut off."""
         ax, part = axes(ax), self._noise_part or 0.0
         far = math.exp(min(6 * self.standard_error, _FAR)) or 1.0
         low, high = np.clip([self.low, self.high], self.estimate / far, self.estimate * far)
@@ -382,7 +382,7 @@ def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
     """Return notes on the reliability of the hazard ratio."""
     if is_open:
         return (
-            "Uninformative: the noise hides the numbers at risk. Use a larger epsilon, more rows, or wider intervals.",
+            "Uninformative: the noise hides the numbers at risk. Use more epsilon or rows, or wider intervals.",
         )
     found, notes = tables.log_ratio_inference, []
     if not tables.has_clear_sizes:

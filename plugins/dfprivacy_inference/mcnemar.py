@@ -154,7 +154,7 @@ class McNemar(Release):
         ]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the odds ratio on a log scale, with its interval and the interval that it would have without noise."""
+        """Draw the odds ratio on a log scale, with its confidence interval and the part that is due to sampling."""
         ax = axes(ax)
         if self.low > 0 and math.isfinite(self.high):
             label = f"{self.confidence:.0%} interval, noise included"

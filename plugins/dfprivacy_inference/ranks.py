@@ -345,7 +345,7 @@ def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
     notes = []
     if two.lacks_sizes:
         notes.append(
-            "There is no effect size: the group sizes are private, and they are measured only if epsilon is at least "
+            "There is no effect size: the group sizes are private, and are measured only if epsilon is at least "
             f"{ENOUGH / (two.n or 1):.2g}. The p-value is conservative unless the sizes are equal."
         )
     elif two.has_uncertain_sizes:

@@ -104,7 +104,7 @@ class Differences:
         return rows + 1 if self.ranks and self.n is None else np.ones_like(rows)
 
     def effect(self, draws: int = DRAWS) -> Inference:
-        """Return the inference about P(d + d' > 0) + P(d + d' = 0)/2, with the largest null variance of signed ranks.
+        """Return the inference about P(d + d' > 0) + P(d + d' = 0)/2, with the largest variance of W.
 
         Parameters
         ----------

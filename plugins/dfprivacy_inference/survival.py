@@ -398,7 +398,7 @@ def plan_kaplan_meier(
     confidence: float,
     **_: Any,
 ) -> dict[str, Any]:
-    """Return the expected width of the confidence band at survival 1/2, if the curve is linear without censoring."""
+    """Return the expected width of the confidence band at survival 1/2, for a linear curve without censoring."""
     ends, (n, given) = interval_edges(time, edges), assumed_rows(curator)
     rows = float(n)
     if by is not None:

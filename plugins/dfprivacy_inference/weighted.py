@@ -55,7 +55,7 @@ class EffectiveCounts:
         return self._counts(self.sums.estimate)
 
     def draws(self, draws: int = DRAWS) -> tuple[Counts, Array]:
-        """Return random draws of the noise-free effective counts given the release, and the weights of the draws."""
+        """Return random draws of the noise-free effective counts given the release, and the draws' weights."""
         exact, weights = self.sums.draws(draws)
         return self._counts(exact), weights
 

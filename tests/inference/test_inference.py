@@ -409,7 +409,7 @@ REFUSED = [
     ("kaplan_meier", ("x", "died", 10), {}, "cannot be negative"),
     ("kaplan_meier", ("t", "died", [0, 500]), {}, "do not cover"),
     ("kaplan_meier", ("t", "died", [1, 1000]), {}, "do not cover"),
-    ("kaplan_meier", ("t", "died", [0, 900, 800, 1000]), {}, "rise"),
+    ("kaplan_meier", ("t", "died", [0, 900, 800, 1000]), {}, "increase"),
     ("kaplan_meier", ("t", "died", 0), {}, "possible number of intervals"),
     ("kaplan_meier", ("t", "died", ["a", "b"]), {}, "not a list of times"),
     ("kaplan_meier", ("t", "died", 10), {"groups": ["a"]}, "without by="),
