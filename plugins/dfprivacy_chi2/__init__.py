@@ -1,4 +1,4 @@
-"""Private tests of independence: 2 x 2 tables and larger ones, one or thousands.
+"""Private tests of independence of categorical columns, for one contingency table or thousands of 2 x 2 tables.
 
 Mechanisms: ``view.chi2``, ``view.chi2_unitcircle``, ``view.chi2_many``. Functions without data: `power`,
 `sample_size`, `gamma_error`, `type_ii_bound`.

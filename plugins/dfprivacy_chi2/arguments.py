@@ -1,4 +1,4 @@
-"""Checks of the arguments of the tests, before anything is charged."""
+"""Checks of the arguments of tests of independence, before anything is charged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_two_categories(column: Column) -> None:
 
 
 def check_not_tested(x: Column, by: Column) -> None:
-    """Check that the tested column is not the column of groups."""
+    """Check that the tested column is not also the column of groups."""
     if x.name == by.name:
         raise ArgumentError(f"by={by.name!r} is the tested column.", "Name the column of groups as by=.")
 
@@ -62,7 +62,7 @@ def public_groups(
     sizes = curator.sizes(by, kept, least=1)
     if sizes is None:
         raise ArgumentError(
-            f"The test needs public sizes of the groups of {by.name!r}, and these sizes are private.",
+            f"The test needs public sizes of the groups of {by.name!r}, and they are private.",
             f"If the column is public, write protect(..., public=[{by.name!r}]), and select rows by "
             "public columns only.",
         )
@@ -70,7 +70,7 @@ def public_groups(
 
 
 def checked_rate(rate: Any) -> Rate:
-    """Return a share or a range of shares, after checking that it lies between 0 and 1."""
+    """Return the argument ``rate``, a share or a range of shares, after checking that it lies between 0 and 1."""
     if rate is None:
         return None
     pair = isinstance(rate, list | tuple)
@@ -84,7 +84,7 @@ def checked_rate(rate: Any) -> Rate:
 
 
 def checked_tau(tau: Any) -> float:
-    """Return tau, the chi² at which the norm is 1, after checking that it is possible."""
+    """Return tau, the chi² at which the unit circle norm is 1, after checking that it lies within the limits."""
     if tau is None:
         return TAU
     number = as_number(tau, "tau")

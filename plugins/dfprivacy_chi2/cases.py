@@ -1,4 +1,4 @@
-"""Cases for the audit of the tests."""
+"""Example calls of the tests of independence, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CIRCLE = {"statistic": "unitcircle", "nan_policy": "fill"}
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a test for the audit: each statistic, public and private groups."""
+    """Return example calls of a test, with each statistic, and with public and private groups."""
     columns = {"x": "x", "by": "by"}
     public = {"public": ["by"]}
     if mechanism.name == "chi2_unitcircle":

@@ -1,4 +1,4 @@
-"""The statistics of counts that the tests measure, with their sensitivities.
+"""Statistics of counts that tests of independence measure, with their sensitivities.
 
 All need group sizes that are public: neighbouring tables have the same number of rows and the same groups, and one
 row changes its X. Anything else, and the sensitivity is infinite: the curator refuses.
@@ -28,7 +28,7 @@ _ROUNDING_ERROR = 2.0**-50  # a few last bits: eight roundings
 
 
 class _CountStatistic(OfSums):
-    """Base class of statistics of the counts of X = 1 in public groups, with sensitivity 1 to one row.
+    """Base class of statistics of the numbers of rows with X = 1 in public groups, with sensitivity 1.
 
     Counted is X = 1, and X = 0 too where rows without X are left out, of each column in each group.
 
@@ -102,7 +102,7 @@ class Difference(_CountStatistic):
         self.error = _ROUNDING_ERROR * min(sizes)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the difference from the counts; the numerator is an integer."""
+        """Compute the scaled difference from the counts, with an integer numerator."""
         (c, d), (m, k) = self.group_counts(sums)
         larger = np.maximum(m, k)
         apart = np.where(np.minimum(m, k) > 0, c * k - d * m, 0.0) / np.maximum(larger, 1.0)
@@ -110,7 +110,7 @@ class Difference(_CountStatistic):
 
 
 class Margins(RowFeatures):
-    r"""Features for margins: ±1/2 for X = 1 or 0, and 1/2 in the group's coordinate where X is missing.
+    r"""Features that sum to margins: ±1/2 for X = 1 or 0, and 1/2 in the group's coordinate if X is missing.
 
     A vector has one entry of ±1/2 at most: its radius is 1/2, and two are 1 apart in L1. So to know how many are
     missing costs no more noise than to know how many have X = 1.
@@ -124,7 +124,7 @@ class Margins(RowFeatures):
         self._fill = fill
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return the feature vectors of the rows in a batch."""
+        """Return the feature vector of each row of a batch."""
         x, by = self.columns
         code, group = batch.codes(x), batch.codes(by)
         gone = np.zeros(batch.size, dtype=np.bool_) if self._fill else code > 1
@@ -133,7 +133,7 @@ class Margins(RowFeatures):
         return np.stack([np.where(gone, 0.0, sign), *(0.5 * (gone & each) for each in inside)], axis=1)
 
     def radius(self, norm: float) -> float:  # noqa: ARG002
-        """Largest norm of a feature vector."""
+        """Largest norm of a row's feature vector."""
         return 0.5
 
 
@@ -165,7 +165,7 @@ class UnitCircleNorm(_CountStatistic):
 
 
 class Distance(_CountStatistic):
-    """Signed number of rows that must change until a column's chi² is on the other side of tau."""
+    """Signed number of rows that must change before a column's chi² crosses tau."""
 
     def __init__(
         self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int], tau: float
@@ -174,7 +174,7 @@ class Distance(_CountStatistic):
         self.tau = tau
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the distances from the counts."""
+        """Compute the signed distances of the columns from the counts."""
         n1, n0 = self.sizes
         c11, c10 = sums.astype(np.int64)
         return signed_distance(c11, c10, n1, n0, self.tau)

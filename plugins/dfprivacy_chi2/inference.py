@@ -1,4 +1,4 @@
-"""The tests of one table, from the release: a signed difference, counts of all cells, or a norm."""
+"""Tests of one table from its released numbers: a difference of shares, counts of all cells, or a norm."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MIN_MARGIN = 0.5  # rows in a margin
 
 @dataclass(frozen=True)
 class SignedDifference:
-    r"""Test of a noisy difference of two shares between public groups.
+    r"""Test of independence from a noisy difference of the shares of X = 1 in two public groups.
 
     Attributes
     ----------
@@ -71,17 +71,17 @@ class SignedDifference:
 
     @property
     def rows(self) -> tuple[int, int]:
-        """Complete rows of each group, from the noisy counts."""
+        """Number of complete rows of each group, estimated from the noisy counts."""
         return self._noisy_rows(0.0)
 
     @property
     def share(self) -> float:
-        """The noisy share of X = 1; 1/2 if it was not measured."""
+        """The noisy share of X = 1 in both groups together; 1/2 if it was not measured."""
         return min(max(0.5 + self.margins[0] / sum(self.rows), 0.0), 1.0) if self.margins else 0.5
 
     @property
     def estimate(self) -> float:
-        """The noisy difference of the shares."""
+        """The noisy difference of the shares of X = 1 in the two groups."""
         return min(max(self.released / min(self.rows), -1.0), 1.0)
 
     @property
@@ -100,7 +100,7 @@ class SignedDifference:
 
     @property
     def pvalue(self) -> float:
-        """Two-sided p-value under independence, noise included."""
+        """Two-sided p-value of the noisy difference under independence."""
         return min(2 * self._null_law.sf(abs(self.released), self.scale), 1.0)
 
     def critical_value(self, alpha: float) -> float:
@@ -108,7 +108,7 @@ class SignedDifference:
         return max(self._null_law.critical_value(alpha / 2, self.scale), 0.0)
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return a confidence interval for the difference; it excludes 0 only where the test does."""
+        """Return a confidence interval for the difference, which excludes 0 only if the test rejects."""
         laws = [NoiseLaw(self.scale), *(NoiseLaw(self.margin_scale) for _ in self.margins)]
         (noise_of_f, *of_margins), weights = noise(laws, points(len(laws), DRAWS))
         released = self.released - noise_of_f
@@ -129,7 +129,7 @@ class SignedDifference:
 
     @cached_property
     def _null_law(self) -> Law:
-        """Null distribution of the difference under independence, symmetric about 0."""
+        """Distribution of the difference under independence, symmetric about 0."""
         m, k = self._noisy_rows(_MOST_SCALES)  # F varies more, the more rows are complete
         ones, times = np.unique(np.rint(self._null_shares() * (m + k)).astype(int), return_counts=True)
         laws = [
@@ -139,7 +139,7 @@ class SignedDifference:
         return Law(np.concatenate([law.points, -law.points]), np.tile(law.weights, 2) / 2)
 
     def _null_shares(self) -> Array:
-        """Draw possible shares of X = 1, or of X = 0, under independence."""
+        """Draw shares of X = 1, or of X = 0, that agree with the noisy counts under independence."""
         if not self.margins:
             return np.full(1, 0.5)
         n, law = sum(self._noisy_rows(_LIKELY_SCALES)), NoiseLaw(self.margin_scale)
@@ -162,7 +162,7 @@ class SignedDifference:
 
 @dataclass(frozen=True)
 class NoisyTable:
-    r"""Test of a table of noisy counts: any number of categories and groups, private groups too.
+    r"""Test of independence from noisy counts of all cells of a table, for public or private groups.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class NoisyTable:
 
     @cached_property
     def pvalue(self) -> float:
-        """P-value under independence, noise included."""
+        """P-value of the noisy statistic under independence."""
         root, (edge, excess) = math.sqrt(self.statistic), self._tail_fit
         if root > edge:
             return (_N_TAIL + 1) / (_N_DRAWS + 1) * math.exp((edge - root) / excess)
@@ -233,7 +233,7 @@ class NoisyTable:
 
     @cached_property
     def _null_moments(self) -> tuple[float, float, float]:
-        """Mean and variance of T under independence, and the share of n φ² that association adds to T."""
+        """Mean and variance of T under independence, and the share of n φ² that an association adds to T."""
         part = _residuals(self.counts, 2 * self.scale**2)[2]
         return float(part.sum()), float(2 * (part**2).sum()), float((part**3).sum() / part.sum())
 
@@ -242,13 +242,13 @@ class NoisyTable:
 
     @cached_property
     def _tail_fit(self) -> tuple[float, float]:
-        """Value of √T beyond which its distribution is taken to be exponential, and the mean excess there."""
+        """Value of √T above which its tail is taken to be exponential, and the mean excess of that tail."""
         edge = self._null_roots[-_N_TAIL]
         return float(edge), float((self._null_roots[-_N_TAIL:] - edge).mean())
 
     @cached_property
     def _null_roots(self) -> Array:
-        """Simulate √T under independence, in ascending order."""
+        """Return simulated values of √T under independence, in ascending order."""
         rng = np.random.default_rng(0)  # no secret: the noise is not drawn again
         law = NoiseLaw(self.scale)
         shape = (_N_DRAWS, *self.counts.shape)
@@ -261,7 +261,7 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class UnitCircleTest:
-    """Test of the noisy norm of the unit circle mechanism.
+    """Test of independence from the noisy norm of the unit circle mechanism.
 
     Attributes
     ----------
@@ -291,17 +291,17 @@ class UnitCircleTest:
 
     @property
     def statistic(self) -> float:
-        """Smallest Pearson's χ² that fits the release: that for the share of X = 1 nearest to 1/2 that fits it."""
+        """Smallest Pearson's χ² that agrees with the norm, at the possible share of X = 1 nearest 1/2."""
         p = nulls.share_nearest_half(self.rate)
         return max(0.0, self.tau * (1 + (max(self.released, 0.0) ** 2 - 1) / (4 * p * (1 - p))))
 
     @property
     def pvalue(self) -> float:
-        """Upper bound of the p-value under independence, noise included."""
+        """Upper bound of the p-value of the noisy norm under independence."""
         return self._null_hypothesis.pvalue(self.released, self.scale)
 
     def critical_value(self, alpha: float) -> float:
-        """Return a value that the norm exceeds with probability `alpha` at most under independence."""
+        """Return a value that the noisy norm exceeds with probability at most `alpha` under independence."""
         return self._null_hypothesis.critical_value(alpha, self.scale)
 
     @cached_property
@@ -319,14 +319,14 @@ def _group_shares(share: Any, difference: Any, m: Any, k: Any) -> tuple[Any, Any
 
 
 def _table_shares(counts: Array) -> tuple[Array, Array, Array]:
-    """Return the shares of categories and of groups, and the number of rows; margins are at least 0.5."""
+    """Return the shares of categories and of groups and the number of rows, with each margin at least 0.5."""
     rows, columns = (np.maximum(counts.sum(axis=axis), _MIN_MARGIN) for axis in (-1, -2))
     n = columns.sum(axis=-1)
     return rows / rows.sum(axis=-1, keepdims=True), columns / n[..., None], n
 
 
 def _residuals(counts: Array, variance: float) -> tuple[Array, Array, Array]:
-    """Return independent residuals, their sampling variances, and the part of sampling in their variances."""
+    """Return independent residuals, their sampling variances, and the sampling variances' shares of the total."""
     p, g, n = _table_shares(counts)
     q = counts - p[..., :, None] * counts.sum(axis=-2, keepdims=True)
     q = (q - g[..., None, :] * q.sum(axis=-1, keepdims=True))[..., :-1, :-1]

@@ -1,4 +1,4 @@
-"""Laws of a statistic of two public groups, and their convolution with Laplace noise."""
+"""Distributions of statistics of two public groups, and their convolution with Laplace noise."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def noise_pdf(y: Array, *scales: float) -> Array:
 
 
 def _laplace_function(y: Array, scales: tuple[float, ...], power: int) -> Array:
-    """Return the survival function at |y|, or the density, of one Laplace variable or the sum of two."""
+    """Return the survival function at |y| or the density at y of one Laplace variable, or of the sum of two."""
     a, away = max(scales), np.abs(y)
     if len(scales) == 1:
         return np.asarray(a ** (power - 2) * np.exp(-away / a) / 2)
@@ -97,7 +97,7 @@ def _laplace_function(y: Array, scales: tuple[float, ...], power: int) -> Array:
 
 
 def binomial_counts(n: int, p: float) -> tuple[NDArray[np.int64], Array]:
-    """Return the counts that have non-negligible binomial probabilities, and these probabilities.
+    """Return the counts whose binomial probabilities are not negligible, and these probabilities.
 
     Where they are more than a thousand, every second stands for two, or every third for three, and so on.
     """

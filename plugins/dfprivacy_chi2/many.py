@@ -1,4 +1,4 @@
-"""The test of many 2 x 2 tables at once: which of thousands of columns differ between two groups."""
+"""Simultaneous tests of many 2 x 2 tables: which of thousands of columns differ between two groups."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Chi2Many(Release):
         return f"Of {self.tests} columns, {found} {differ} between {of}{tested}, {level}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the statistic, the threshold and the decision of each tested column."""
+        """Return the statistic, the threshold and the decision of each tested column as rows of a tidy table."""
         numbers = {"estimate": self.norms or self.differences or None, "threshold": self.thresholds}
         decided = {"pvalue": self.pvalues or None, "rejected": [name in self.discoveries for name in self.answered]}
         return [{"term": self.answered, **numbers, **decided, "n": sum(self.sizes)}]
@@ -150,7 +150,7 @@ class Chi2Many(Release):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of columns between two public groups.
+    """Comparison of the share of X = 1 of many columns between two public groups.
 
     Statistics are released, and compared with thresholds, in units of their sensitivity, `sensitivity`.
 
@@ -202,7 +202,7 @@ class Comparison:
         return nulls.norm_null(n1, n0, self.tau, rate, complete=self.fill)
 
     def critical_values(self, rates: Sequence[nulls.Rate], *scales: float) -> NDArray[np.float64]:
-        """Return the critical value of each column, computed once for each rate."""
+        """Return the critical value of each column, given its known share of X = 1."""
         of_rate = {
             rate: self.null_hypothesis(rate).critical_value(self.level, *scales) for rate in dict.fromkeys(rates)
         }
@@ -217,7 +217,7 @@ class Comparison:
 
 
 class Measurement(NamedTuple):
-    """Measurement of the test: positions of the selected columns, and scales of the noise.
+    """Measurement of tests of many columns: positions of the selected columns, results, and scales of the noise.
 
     By ``"svt"`` with whether each reached its threshold, by ``"select"`` with its noisy number.
     """
@@ -246,7 +246,7 @@ def chi2_many(
     rate: Any = None,
     nan_policy: NanPolicy = "omit",
 ) -> Measurement:
-    r"""Find the columns, among thousands, that differ between two groups.
+    r"""Find which of thousands of columns with two categories differ between two groups.
 
     All columns are counted in one pass over the table.
 
@@ -393,7 +393,8 @@ def conclude_chi2_many(
         groups=question.groups,
         rate=rate,
         nan_policy=nan_policy,
-        notes=("stopped at the last rejection paid for: the columns after it were not tested",) * stopped,
+        notes=("the budget allows max_rejections= rejections; after the last one, no further column was tested",)
+        * stopped,
         statistic=statistic,
         score=score,
         tau=question.tau if circle or score == "distance" else None,
@@ -414,7 +415,7 @@ def _checked_comparison(
     nan_policy: NanPolicy,
     **_: Any,
 ) -> Comparison:
-    """Return the comparison; raise an error if group sizes are private or the level is too small."""
+    """Return the comparison of the columns; raise an error if group sizes are private or the level is too small."""
     kept, sizes = public_groups(curator, xs[0], by, groups)
     rates = [checked_rate(one) for one in (rate if isinstance(rate, list) else [rate] * len(xs))]
     xs = xs[:max_tests]
@@ -476,7 +477,7 @@ def check_chi2_many(
         (
             method == "select" and max_tests is not None,
             'max_tests= is an option of method="svt"; method="select" compares all columns.',
-            "Leave max_tests= out, or name fewer columns.",
+            "Omit max_tests=, or name fewer columns.",
         ),
         (max_rejections > (max_tests or max_rejections), least, "Increase max_tests=."),
         (
@@ -499,7 +500,7 @@ def check_chi2_many(
 
 
 def plan_chi2_many(curator: Curator, *, method: ManyMethod, max_rejections: int, **asked: Any) -> Mapping[str, Any]:
-    """Return the smallest difference of shares that a test detects, from public numbers; for ``explain``."""
+    """Return the smallest detectable difference of shares, from public numbers, for ``explain``."""
     question = _checked_comparison(curator, **asked)
     unit = question.sensitivity
     if method == "svt":

@@ -1,4 +1,4 @@
-"""The tests of one table: from noisy counts or a noisy difference of shares, and the unit circle mechanism."""
+"""Tests of one table, from noisy counts, from a noisy difference of shares, or by the unit circle mechanism."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def conclude_chi2_unitcircle(
     rate: Rates = None,
     alpha: Probability = 0.05,
 ) -> Chi2:
-    """Compute the test from the noisy norm."""
+    """Compute the test from the noisy norm of the unit circle mechanism."""
     (norm,) = measured.values
     guarantee = "ε for tables with the same margins, in which two rows exchange their x"
     return with_conclusions(
@@ -372,7 +372,7 @@ def _measure_counts(
 def plan_chi2(
     curator: Curator, *, x: Column, by: Column, groups: Sequence[Any] | None, **asked: Any
 ) -> Mapping[str, Any]:
-    """Return the power to detect some differences of shares, from public numbers; for ``explain``."""
+    """Return the power to detect several differences of shares, from public numbers, for ``explain``."""
     if not by.public or asked.get("method") == "table":
         return {}
     kept, sizes = public_groups(curator, x, by, groups, most=None)

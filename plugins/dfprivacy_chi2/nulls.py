@@ -1,4 +1,4 @@
-"""Laws of a noisy norm, and of a noisy difference of shares, if X and the groups are independent.
+"""Distributions of a noisy norm and of a noisy difference of shares, if X and the groups are independent.
 
 The share p of X = 1 is a nuisance. The null hypothesis of the norm holds one law for each share that cannot be
 excluded; a p-value is the largest of theirs. That of the difference, of which any rows may be left out, is a bound.
@@ -40,11 +40,11 @@ class Null:
     laws: tuple[Law, ...]
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Return the largest p-value of a noisy statistic under these distributions; scales as in `Law.sf`."""
+        """Return the largest p-value of a noisy statistic under these distributions; `scales` are of the noise."""
         return max(law.sf(statistic, *scales) for law in self.laws)
 
     def critical_value(self, alpha: float, *scales: float) -> float:
-        """Return the value that a noisy statistic exceeds with probability `alpha` at most."""
+        """Return a value that a noisy statistic exceeds with probability at most `alpha` under every law."""
         critical = -math.inf
         for law in self.laws:
             if not math.isfinite(critical) or law.sf(critical, *scales) > alpha:
@@ -54,7 +54,7 @@ class Null:
 
 @dataclass(frozen=True)
 class MissingRowsNull:
-    r"""Null hypothesis of the absolute difference of shares, if any rows are left out of two groups.
+    r"""Null hypothesis of the absolute difference of shares, if an unknown number of rows is left out.
 
     The statistic is :math:`|D| / N` plus one or two Laplace variables.
 
@@ -113,7 +113,7 @@ class MissingRowsNull:
 
     @cached_property
     def _probabilities(self) -> Array:
-        """Return the probabilities of |D_N| = 0, 1, …, from its characteristic function, without the far tail."""
+        """Return the probabilities of |D_N| = 0, 1, … up to a negligible tail, from its characteristic function."""
         moves = self.share * (1 - self.share)
         top = min(self.rows, math.ceil(WINDOW * math.sqrt(2 * self.rows * moves)) + 20)
         size = 1 << (2 * top + 1).bit_length()
@@ -126,13 +126,13 @@ class MissingRowsNull:
 
 
 def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float, complete: tuple[int, int] | None = None) -> Law:
-    """Return the distribution of the norm of the unit circle mechanism."""
+    """Return the distribution of the unit circle norm, for given shares of X = 1."""
     rows = complete or (n1, n0)
     return binomial_law(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, p1, p0)
 
 
 def norm_null(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> Null:
-    """Return the null hypothesis of the norm under independence; if X is constant (rate 0), the norm is 1.
+    """Return the null hypothesis of the unit circle norm: its distributions under independence.
 
     Parameters
     ----------
@@ -168,20 +168,20 @@ def norm_given_margin(n1: int, n0: int, tau: float, m1: int, complete: tuple[int
 
 
 def share_nearest_half(rate: Rate) -> float:
-    """Return the possible share of X = 1 nearest 1/2."""
+    """Return the share of X = 1 nearest to 1/2 that `rate` allows."""
     low, high = _share_range(rate)
     return min(max(low, 0.5), high)
 
 
 def _share_range(rate: Rate) -> tuple[float, float]:
-    """Return the smallest and the largest possible share of X = 1."""
+    """Return the smallest and the largest share of X = 1 that `rate` allows."""
     if rate is None:
         return 0.0, 1.0
     return rate if isinstance(rate, tuple) else (rate, rate)
 
 
 def _share_grid(rate: Rate, n: int) -> list[float]:
-    """Return the possible shares of X = 1 up to 1/2 on a geometric grid; p and 1 - p have the same law."""
+    """Return a geometric grid of the allowed shares of X = 1, each folded to at most 1/2."""
     low, high = _share_range(rate)
     inside = (low - 0.5) * (high - 0.5) <= 0
     low, high = sorted((min(low, 1 - low), min(high, 1 - high)))

@@ -1,4 +1,4 @@
-r"""Power and sample size of the tests of a 2 x 2 table, before any budget is spent; bounds of the type II error.
+r"""Power, sample size and bounds of the type II error of tests of a 2 x 2 table, before any budget is spent.
 
 No function here reads data: the shares are what you expect or want to tell apart.
 
@@ -110,7 +110,7 @@ def power(
         raise ArgumentError(f"There is no method {method!r}.", 'Use "signed" for chi2, or "unit_circle".')
     if rate is not None or bound:
         raise ArgumentError(
-            'rate= and bound= are options of method="unit_circle".', "Leave them out, or use that method."
+            'rate= and bound= are options of method="unit_circle".', 'Omit them, or use method="unit_circle".'
         )
     of_margin = float(MARGIN_SHARE) * epsilon if (n1 + n0) * epsilon >= ROWS_TO_CALIBRATE else 0.0
     margins = (n1 * p1 + n0 * p0 - (n1 + n0) / 2, 0.0, 0.0) if of_margin else ()
@@ -169,7 +169,7 @@ def sample_size(
     if not wanted > as_probability(alpha, "alpha"):
         raise ArgumentError(f"power={power} must lie above alpha={alpha}.", "Use, for example, power=0.8.")
     if difference == 0:
-        raise ArgumentError("No sample is large enough to detect difference=0.", "Give the difference to detect.")
+        raise ArgumentError("No sample is large enough to detect difference=0.", "Use a difference= other than 0.")
     if not 0 < ratio < math.inf:
         raise ArgumentError(f"ratio={ratio} must be positive.", "Use 1 for groups of equal size.")
 
@@ -271,7 +271,7 @@ def type_ii_bound(
     threshold: float | None = None,
     sensitivity: Sensitivity = "tight",
 ) -> float:
-    r"""Bound the type II error of a test with noise on chi², or on the norm of the unit circle (Theorem 2).
+    r"""Bound the type II error of a test with noise on chi², or on the unit circle norm (Theorem 2 of the paper).
 
     Parameters
     ----------
@@ -332,12 +332,12 @@ def draw_outcomes(
     share: Probability = 0.5,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw outcomes whose share of the last category is larger by `effect` in the first group."""
+    """Draw outcomes whose last category is more frequent by `effect` in the first group than in the others."""
     return rows_with_shares(rng, n, x, (x.categories or ())[-1], by, groups, effect, share, first)
 
 
 def _group_shares(base: float, difference: float) -> tuple[float, float]:
-    """Return the shares in the two groups; raise an error if a share is below 0 or above 1."""
+    """Return the shares of X = 1 in the two groups; raise an error if a share is below 0 or above 1."""
     if not (0 <= base <= 1 and 0 <= base + difference <= 1):
         raise ArgumentError(
             f"base={base} and base + difference={base + difference} must be shares.", "Use shares from 0 to 1."

@@ -1,4 +1,4 @@
-"""Results of the tests of one table."""
+"""Results of tests of independence in one table."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class Chi2(Release):
         return f"{share} is {number(abs(self.estimate), error)} {more} for {first} than for {second}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the effect with its test, and the share of each category in each group."""
+        """Return the effect, its test, and the share of each category in each group as rows of a tidy table."""
         ends = {"estimate": self.estimate, "low": self.low, "high": self.high}
         tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": sum(self.sizes) or None}
         term = f"{self.x} by {self.by}"
@@ -163,7 +163,7 @@ class Chi2(Release):
         return f"{self.effect or _EFFECTS[self.method]}, {self._with_units(self.x)} by {self._with_units(self.by)}"
 
     def critical_value(self, alpha: float = 0.05) -> float:
-        """Return the critical value of the statistic at level `alpha`, under independence.
+        """Return the critical value of the test statistic at level `alpha`, under independence.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class Chi2(Release):
         return critical / min(self.sizes) if self.method == "signed" else critical
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return a confidence interval for the effect.
+        """Return a confidence interval for the difference of shares or for Cramér's V.
 
         Parameters
         ----------
@@ -193,14 +193,16 @@ class Chi2(Release):
         """
         test = self._test
         if isinstance(test, UnitCircleTest):
-            raise ArgumentError("The unit circle norm does not estimate the size of an effect.", "Use chi2().")
+            raise ArgumentError(
+                "chi2_unitcircle() has no confidence interval: its norm does not estimate an effect.", "Use chi2()."
+            )
         level = (
             self.confidence if confidence_level is None else as_probability(confidence_level, "confidence_level")
         )
         return ConfidenceInterval(*test.interval(level))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the released statistic, the spread of its noise, and the critical values."""
+        """Draw the released statistic, the distribution of its noise, and the critical values."""
         ax = axes(ax)
         of_table = self.method == "table"
         value = self.statistic if of_table else self.released[0]
@@ -233,7 +235,7 @@ class Chi2(Release):
 
 
 def with_conclusions(bare: Chi2) -> Chi2:
-    """Return a result with all fields that are computed from the released numbers."""
+    """Return the result after filling in all fields that follow from its released numbers."""
     test = bare._test  # noqa: SLF001 - of this module
     known: dict[str, Any] = {"statistic": test.statistic, "pvalue": min(max(test.pvalue, 0.0), 1.0)}
     known["rejected"] = known["pvalue"] <= bare.alpha
@@ -246,12 +248,15 @@ def with_conclusions(bare: Chi2) -> Chi2:
         else:
             known |= _table_fields(bare, test, clear=clear)
         if high - low >= (2.0 if bare.method == "signed" else 1.0):
-            known["notes"] = (*known["notes"], f"Uninformative: any effect is possible. {UNDECLARED}")
+            known["notes"] = (
+                *known["notes"],
+                f"Uninformative: the confidence interval contains every possible effect. {UNDECLARED}",
+            )
     return replace(bare, **known)
 
 
 def _difference_fields(bare: Chi2, test: SignedDifference, *, clear: bool) -> dict[str, Any]:
-    """Return the fields of a test of two shares: direction, shares and notes."""
+    """Return the fields of a test of two shares: effect, direction, shares and notes."""
     one, other = bare.groups if test.estimate >= 0 else bare.groups[::-1]
     where = f"{bare.by} = {one} than in {bare.by} = {other}"
     notes = []
@@ -259,7 +264,9 @@ def _difference_fields(bare: Chi2, test: SignedDifference, *, clear: bool) -> di
     if test.scale > min(n1, n0) * math.sqrt((1 / n1 + 1 / n0) / 4):
         notes.append("privacy noise exceeds the sampling error: only large differences can be found")
     if bare.omitted:
-        notes.append("the number of complete rows was not released: differences are at least as large as these")
+        notes.append(
+            "the number of complete rows was not released: true differences are at least as large as the shown ones"
+        )
     return {
         "effect": "difference",
         "direction": f"{bare.x} = {bare.categories[1]} is more frequent in {where}" if clear else None,

@@ -1,4 +1,4 @@
-"""Statistics of a 2 x 2 table whose group sizes are public, and how far one row can move them.
+"""Statistics of a 2 x 2 table with public group sizes, and their sensitivities to one row.
 
 X is 0 or 1 and private; the sizes N1, N0 of the two groups are fixed and public; c11, c10 count X = 1 in each.
 One row changes its X: one of c11, c10 moves by 1. N = N1 + N0, M1 = c11 + c10, q = M1/N, δ = c11/N1 - c10/N0.
@@ -35,7 +35,7 @@ def unit_circle_norm(
     tau: float,
     complete: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> NDArray[np.float64]:
-    r"""Return the norm ‖V‖ of the unit circle mechanism, which exceeds 1 where chi² exceeds tau.
+    r"""Return the norm ‖V‖ of the unit circle mechanism, which exceeds 1 if and only if chi² exceeds tau.
 
     Two squares: :math:`\lVert V\rVert^2 = \frac{4 N_1 N_0}{\tau N}\,\delta^2 + (2q-1)^2`, which is
     :math:`1 + 4q(1-q)\,(\chi^2/\tau - 1)`. Where only m and k rows have an X, δ is
@@ -85,12 +85,12 @@ def paper_sensitivity(n1: int, n0: int, tau: float) -> float:
 
 
 def swap_sensitivity(n1: int, n0: int, tau: float) -> float:
-    """Return the largest change of ‖V‖ if two rows of different groups exchange their X."""
+    """Return the largest change of ‖V‖ if two rows of different groups exchange their values of X."""
     return 2 * math.sqrt((n1 + n0) / (tau * n1 * n0))
 
 
 def chi2_statistic(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int) -> NDArray[np.float64]:
-    """Return the exact Pearson's chi² of a 2 x 2 table (not private), 0 where X is constant."""
+    """Return Pearson's chi² of a 2 x 2 table, exact and not private; 0 if X is constant."""
     n, c11, c10 = n1 + n0, np.asarray(c11, dtype=np.float64), np.asarray(c10, dtype=np.float64)
     margins = n1 * n0 * (c11 + c10) * (n - c11 - c10)
     chi2 = n * (n0 * c11 - n1 * c10) ** 2 / np.where(margins > 0, margins, 1)
@@ -106,7 +106,7 @@ def chi2_sensitivity(n1: int, n0: int) -> float:
 
 
 def signed_distance(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float) -> NDArray[np.int64]:
-    """Return the number of rows to change until significance reverses, signed (Johnson and Shmatikov).
+    """Return the signed number of rows that must change to reverse significance (Johnson and Shmatikov).
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _table_distance(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np
 
 
 def _insignificant_range(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the smallest and the largest c10 for each c11, of tables with chi² up to tau.
+    """Return, for each c11, the smallest and the largest c10 such that chi² is at most tau.
 
     They fill an ellipse: solve its equation for c10, and settle the ends by the definition.
     """

@@ -1,4 +1,4 @@
-"""Private t-tests and z-tests, the exact errors of the textbook tests on noisy data, and planning.
+"""Private t-tests and z-tests, their planning, and the exact error rates of the standard tests on noisy data.
 
 Mechanisms: ``view.ttest``, ``view.ztest``. Functions without data: `exact_size`, `exact_power`, `power`,
 `sample_size`, `minimum_detectable_effect`.

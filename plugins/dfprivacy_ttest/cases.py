@@ -1,4 +1,4 @@
-"""Cases for the audit of the tests."""
+"""Example calls of the t-test and the z-test, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GROUPS = {"g": ["a", "b", "c"]}
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a test for the audit: one sample and two, private and public groups."""
+    """Return example calls of a test, with one sample and two, and with private and public groups."""
     if mechanism.name == "ztest":
         asked = {"column": "x", "popmean": 0.0, "sigma": 1.0}
         return [

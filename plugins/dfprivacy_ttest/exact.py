@@ -1,4 +1,4 @@
-"""The exact errors of the standard tests on noisy statistics.
+"""Exact type I error and power of standard tests that are applied to noisy statistics without correction.
 
 What happens to the level and the power of a textbook z- or t-test when its mean and variance carry Laplace
 noise that the test ignores: Tong, Xi, Kantarcioglu and Inan (2017). The answer is why this package calibrates
@@ -67,7 +67,7 @@ def exact_size(
     n2: int | None = None,
     alternative: Alternative = "two-sided",
 ) -> float:
-    """Compute the type I error of the standard test when its statistics carry Laplace noise.
+    """Compute the type I error of a standard z or t test whose mean and variance carry Laplace noise.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def exact_power(
     n2: int | None = None,
     alternative: Alternative = "two-sided",
 ) -> float:
-    """Compute the power of the standard test when its statistics carry Laplace noise.
+    """Compute the power of a standard z or t test whose mean and variance carry Laplace noise.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Ar
 
 
 def _laplace_mixture(rates: Sequence[Any] | Array, min_gap: float) -> list[tuple[Any, Any]]:
-    """Express one Laplace variable, or the sum of two, as a signed mixture: pairs of a weight and a rate.
+    """Return weights and rates of the signed mixture of Laplace laws of one Laplace variable or a sum of two.
 
     Two rates that are nearer than so much, relative to their sum, are taken for that far apart, about the same
     middle: the error of that is of second order, and the weights, 1/(4 · alike), cost some digits.
@@ -312,7 +312,7 @@ def _clipped_array(x: ArrayLike) -> Array:
 
 
 def _quadrature(edges: Array) -> tuple[Array, Array]:
-    """Return nodes and weights of the Gauss-Legendre rule on panels between edges, along the last axis."""
+    """Return nodes and weights of Gauss-Legendre quadrature on the intervals between edges, along the last axis."""
     half = np.diff(edges)[..., None] / 2
     shape = (*edges.shape[:-1], -1)
     return (edges[..., :-1, None] + half * (1 + _NODES)).reshape(shape), (half * _WEIGHTS).reshape(shape)
@@ -325,7 +325,7 @@ def _check_design(test: str, n: int, n2: int | None, alternative: str) -> None:
         raise ArgumentError(f"There is no alternative {alternative!r}.", "Use 'two-sided', 'less' or 'greater'.")
     if (test == "pooled-t") != (n2 is not None):
         raise ArgumentError(
-            f"n2={n2} does not go with test={test!r}.", "'pooled-t' needs n2=; other tests have no n2=."
+            f"n2={n2} cannot be used with test={test!r}.", "'pooled-t' needs n2=; the other tests do not take n2=."
         )
     smallest = 1 if test == "one-sample-z" else 2
     if n < smallest or (n2 is not None and n2 < smallest):
@@ -343,5 +343,5 @@ def _check_numbers(epsilon: float, shift: float, sigma: float, alpha: float) -> 
         )
     if not (0 < alpha < 1 and math.isfinite(shift)):
         raise ArgumentError(
-            f"alpha={alpha} or shift={shift} is out of range.", "Use 0 < alpha < 1 and a finite shift."
+            f"alpha={alpha} or shift={shift} is out of range.", "Use 0 < alpha < 1 and a finite shift=."
         )

@@ -1,4 +1,4 @@
-"""The t-test and the z-test of a private table, and their result."""
+"""The t-test and the z-test of a private table, and the class of their results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["Power", "TTest", "check_ttest", "check_ztest", "noisy_moments", "tte
 
 _COUNT_ERROR = 10.0  # with this error a number of rows is printed without decimals
 _RELATION = {"two-sided": "different from", "greater": "above", "less": "below"}
-_UNDEFINED = "Undefined: a noisy variance is not positive, so the naive statistic does not exist."
+_UNDEFINED = "Undefined: a noisy variance is not positive, so the test statistic of method='naive' does not exist."
 
 
 @mechanism(columns={"column": "numeric", "by": "category", "weights": "numeric"})
@@ -193,12 +193,12 @@ def check_ttest(
     if weights is not None and (equal_var or queries == "separately" or method == "naive"):
         raise ArgumentError(
             'A weighted test has separate variances, and supports neither queries="separately" nor method="naive".',
-            "Leave equal_var=, queries= and method= out, or weights=.",
+            "Omit equal_var=, queries= and method=, or omit weights=.",
         )
     if by is not None:
         if popmean != 0:
             raise ArgumentError(
-                "popmean= and by= exclude each other.", "With by=, the two means are compared: leave popmean= out."
+                "popmean= and by= exclude each other.", "With by=, the two means are compared: omit popmean=."
             )
         if by.name == column.name:
             raise ArgumentError(f"by={by.name!r} is the tested column.", "Name the column of groups as by=.")
@@ -209,7 +209,7 @@ def check_ttest(
 
 @mechanism(columns={"column": "numeric"})
 def ztest(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> Measured:
-    """Test a mean when the standard deviation is known from elsewhere.
+    """Test a mean whose standard deviation is known from other sources.
 
     Parameters
     ----------
@@ -295,7 +295,7 @@ def check_ztest(column: Column, *, popmean: float, sigma: float, **_: Any) -> No
         raise ArgumentError(
             f"sigma={sigma:g} is more than half the width of the bounds, {column.half:g}: values within the bounds "
             "have no larger standard deviation.",
-            "Give the known standard deviation, or wider bounds.",
+            "Give a smaller sigma=, or declare wider bounds.",
         )
 
 
@@ -303,7 +303,7 @@ def _check_popmean(column: Column, popmean: float) -> None:
     if not column.low <= popmean <= column.high:
         raise ArgumentError(
             f"popmean={popmean:g} lies outside the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
-            "The mean of clipped values lies within the bounds; choose another popmean=, or wider bounds.",
+            "The mean of clipped values lies within the bounds; choose another popmean=, or declare wider bounds.",
         )
 
 
@@ -370,7 +370,7 @@ class Power(RowFeatures):
 
 
 def noisy_moments(measured: Measured, column: Column, queries: Queries = "jointly") -> NoisyMoments:
-    """Return the measured sums of each group as `NoisyMoments`."""
+    """Return the noisy sums of each group as `NoisyMoments`."""
     return NoisyMoments.from_sums(*measured, column, apart=queries == "separately")
 
 
@@ -382,7 +382,7 @@ def ttest_result(
     method: Method = "conv",
     **asked: Any,
 ) -> TTest:
-    """Compute the test, and the fields of its result, from noisy sums.
+    """Compute a test from noisy sums, and return the fields of its result.
 
     Parameters
     ----------
@@ -422,7 +422,7 @@ def ttest_result(
 
 
 def _group_fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a result that are about its groups."""
+    """Return the fields of a result that describe its groups: their names, sizes, means and variances."""
     missing, missing_standard_error = sums.missing or (None, None)
     return {
         "n": float(sums.size.sum()),
@@ -436,7 +436,7 @@ def _group_fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any
 
 
 def _weighted_group_fields(sums: NoisyWeighted, bounds: tuple[float, float]) -> dict[str, Any]:
-    """Return the fields of a weighted result that are about its groups."""
+    """Return the fields of a weighted result that describe its groups: their names, sizes, means and variances."""
     means, _, df = mean(sums.estimate, bounds)
     return {
         "n": sums.rows,
@@ -465,7 +465,7 @@ def _infer_parameter(
 
 
 def weighted_parameter(groups: int, bounds: tuple[float, float]) -> Parameter:
-    """Return the function that computes a weighted mean, or a difference of two, with its variance."""
+    """Return a function that computes a weighted mean, or the difference of two, with its sampling variance."""
     if groups == 1:
         return lambda sums: mean(sums[0], bounds)
     return lambda sums: difference(sums[0], sums[1], bounds)
@@ -527,7 +527,7 @@ class TTest(Estimate):
         ]
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the estimate and the means under draws of the noise."""
+        """Return the estimate and the group means under random draws of the noise."""
         if self.weights is not None:
             weighted = NoisyWeighted.from_release(self.released)
             drawn, parameter = weighted.replicates, weighted_parameter(len(weighted.values), self.bounds)
@@ -580,7 +580,7 @@ class TTest(Estimate):
         return f"The {what} for {first} is not shown to be {side} that for {second}; the difference is {told}{how}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the mean, or the difference of two means, with its test."""
+        """Return the mean, or the difference of two means, and its test as a row of a tidy table."""
         apart = "" if self.groups is None else f": {self.groups[0]} - {self.groups[1]}"
         names = ("estimate", "standard_error", "noise_standard_error", "low", "high", "statistic", "df", "pvalue")
         numbers = {name: getattr(self, name) for name in names}
@@ -607,7 +607,7 @@ class TTest(Estimate):
         return found.interval(level, self.alternative)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the estimate, its interval, and the part of the interval that privacy adds."""
+        """Draw the estimate, its interval, and the part of the interval that is due to privacy noise."""
         ax = axes(ax)
         low, high = self.bounds
         reach = (low, high) if self.by is None else (low - high, high - low)  # what an estimate can be at all

@@ -1,4 +1,4 @@
-"""Parameters of the tests: a mean, or the difference of two, with the variance from sampling."""
+"""Parameters that the tests estimate: a mean, or the difference of two means, with its sampling variance."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Queries = Literal["jointly", "separately"]
 
 
 def mean_parameter(groups: int, *, sigma: float | None = None, equal_var: bool = False) -> Parameter:
-    """Return the function that computes the tested parameter from moments: a mean, or a difference of means.
+    """Return a function that computes the tested parameter, a mean or a difference of means, from moments.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def _pooled_difference(sums: Moments) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class _UnconstrainedMoments(Moments):
-    """Moments without constraints: means may lie outside the bounds, and a variance below 0 is NaN."""
+    """Moments without constraints: a mean may lie outside the bounds, and a negative variance becomes NaN."""
 
     @property
     def mean(self) -> Array:

@@ -68,7 +68,7 @@ def _power_function(
     def power_at(sizes: Sequence[int], effect: float) -> float:
         if not abs(effect) <= 2 * sums.half:
             raise ArgumentError(
-                f"effect={effect} puts a mean outside of the bounds.",
+                f"effect={effect} puts a mean outside the bounds.",
                 "Give effect and sd in the units of bounds=; the default bounds are (-1, 1).",
             )
         means = [at + effect / 2, at - effect / 2] if two else [at + effect]
@@ -293,7 +293,7 @@ def plan_test(
     weights: Column | None = None,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Return the smallest detectable effect of a test, and its noise, from public numbers; for ``explain``."""
+    """Return the smallest detectable effect of a test and its noise, from public numbers; for ``explain``."""
     if weights is not None:
         return _plan_weighted(curator, column, weights, alternative, alpha)
     groups, sums = (1 if by is None else 2), noisy_moments(curator.planned, column, queries)
@@ -317,7 +317,7 @@ def plan_test(
 def _plan_weighted(
     curator: Curator, column: Column, weights: Column, alternative: Alternative, alpha: float
 ) -> Mapping[str, Any]:
-    """Return the smallest detectable effect of a weighted test, and its noise, for equal weights."""
+    """Return the smallest detectable effect of a weighted test and its expected noise, for equal weights."""
     sd, (size, supposed) = column.half / 2, curator.supposed_size
     groups = len(curator.planned.values)
     sums = curator.planned.expected_release([size / groups] * groups, weights.mid / weights.high, sd / column.half)
@@ -400,7 +400,9 @@ def _planned_moments(
     if alternative not in {"two-sided", "less", "greater"}:
         raise ArgumentError(f"There is no alternative {alternative!r}.", "Use 'two-sided', 'less' or 'greater'.")
     if neighbors not in {"replace_one", "add_remove"}:
-        raise ArgumentError(f"There is no neighbour relation {neighbors!r}.", "Use 'replace_one' or 'add_remove'.")
+        raise ArgumentError(
+            f"There is no neighbouring relation {neighbors!r}.", "Use 'replace_one' or 'add_remove'."
+        )
     # The L1 sensitivity of (y, y²/2), and of (y, (1-y²)/2, 1) where rows can lose their value, is 2; that of
     # (y, 1-y², y²/2) is 3/2 if a row comes or goes, and twice that if it changes its group.
     known = neighbors == "replace_one" and (fixed_groups or groups == 1)
@@ -415,7 +417,7 @@ def _planned_moments(
 
 def _checked_sizes(n: int, n2: int | None) -> list[int]:
     if not (2 <= n <= _MOST_ROWS and (n2 is None or 2 <= n2 <= _MOST_ROWS)):  # noqa: PLR2004
-        raise ArgumentError(f"n={n} or n2={n2} is out of range.", "A t-test needs two rows in every group.")
+        raise ArgumentError(f"n={n} or n2={n2} is out of range.", "Use at least two rows in each group.")
     return [n] if n2 is None else [n, n2]
 
 

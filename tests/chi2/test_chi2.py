@@ -319,7 +319,7 @@ def test_levels_and_intervals_come_for_free(name):
         assert wide.low <= found.low <= narrow.low <= narrow.high <= found.high <= wide.high
         assert found.confidence_interval() == (found.low, found.high)
     else:
-        with pytest.raises(dp.ArgumentError, match="does not estimate the size"):
+        with pytest.raises(dp.ArgumentError, match="does not estimate an effect"):
             found.confidence_interval()
     assert view.budget.spent == 0.5
 

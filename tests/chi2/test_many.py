@@ -119,7 +119,9 @@ def test_asking_stops(view):
     assert found.discoveries == twelve.discoveries == ("gene3", "gene11")
     assert found.answered == twelve.answered == tuple(GENES[:12])
     assert len(found.thresholds) == 12
-    assert found.notes == ("stopped at the last rejection paid for: the columns after it were not tested",)
+    assert found.notes == (
+        "the budget allows max_rejections= rejections; after the last one, no further column was tested",
+    )
     assert (twelve.tests, twelve.max_tests, twelve.notes) == (12, 12, ())
     assert twelve.thresholds == alone.thresholds
     assert [next(iter(each.values())) for each in told] == [0.05 / 30, 0.05 / 5]

@@ -248,8 +248,8 @@ def test_smallest_and_largest_samples():
     [
         ({"test": "two-sample-t"}, "no test"),
         ({"alternative": "both"}, "no alternative"),
-        ({"n2": 10}, "does not go with"),
-        ({"test": "pooled-t"}, "does not go with"),
+        ({"n2": 10}, "cannot be used with"),
+        ({"test": "pooled-t"}, "cannot be used with"),
         ({"n": 1}, "n=1 is too small"),
         ({"epsilon": 0.0}, "must be positive"),
         ({"sigma": float("inf")}, "must be positive"),
