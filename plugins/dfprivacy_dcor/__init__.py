@@ -1,4 +1,4 @@
-"""Distance correlation: nonlinear dependence within one private table and between two parties.
+"""Distance correlation, a measure of nonlinear dependence, in one private table and between two parties.
 
 Mechanisms: ``view.dcor``, ``view.dcor_screen``, ``view.dcor_message``, ``view.dcor_with``,
 ``view.dcor_with_own``, ``view.hsic``. Without data: `load_message`.

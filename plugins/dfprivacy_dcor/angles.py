@@ -1,4 +1,4 @@
-r"""One noisy angle a row: what one party sends so that another can measure nonlinear dependence.
+r"""Messages with a noisy angle for each row, from which another party measures nonlinear dependence.
 
 On an interval of length L the distance is a Fourier series,
 :math:`-|r| = c + \sum_{k\,\mathrm{odd}} \frac{4L}{(\pi k)^2} \cos(k \pi r / L)`, so the angle
@@ -38,7 +38,7 @@ _RESULTANT_MIN = 1e-12  # that of the least epsilon, 1e-9, is above 1e-10
 
 @dataclass(frozen=True)
 class Features:
-    """Features of the rows of one block of a message, as integers.
+    """Integer features of the rows in one block of a message.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Features:
 
     @property
     def _centred(self) -> NDArray[np.int64]:
-        """Features minus their mean, times the number of rows: integers."""
+        """Features minus their mean, times the number of rows, so that they are integers."""
         centred: NDArray[np.int64] = len(self.rows) * self.steps - self.steps.sum(axis=0)
         return centred
 
@@ -77,12 +77,12 @@ class Features:
         return Features(self.rows[kept], self.steps[kept], self.weight)
 
     def covariance(self, y: Rows) -> float:
-        """Compute the squared distance covariance with other values of the same rows."""
+        """Compute the squared distance covariance of the features with the points y of the same rows."""
         return self._scale * features_covariance(self._centred, y)
 
 
 class Angles(RowLabels):
-    r"""Features: the angle of a row along a direction, as one of N points on a circle: :math:`N k x / 2L`.
+    r"""Feature of a row: the angle of its projection on a direction, as one of N points on a circle.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Angles(RowLabels):
         self.turns = harmonic / (2 * length * float(np.abs(direction).sum()))
 
     def rows(self, batch: Any) -> NDArray[np.int64]:
-        """Return the index of the point on the circle, for each row in a batch."""
+        """Return, for each row of a batch, the index of its point on the circle."""
         along = np.zeros(batch.size)
         for step, column in zip(self.direction, self.columns, strict=True):
             along += step * (batch.standardized(column) / 2 + 0.5)
@@ -126,12 +126,12 @@ class Angles(RowLabels):
         return places
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         return f"the angle of {', '.join(column.name for column in self.columns)}"
 
 
 def best_half_width(epsilon: float, places: int = PLACES) -> int:
-    """Return the half width of randomized response at which noisy angles are nearest the true angles."""
+    """Return the half width of randomized response that keeps noisy angles closest to the true angles."""
     lengths = np.arange(1, places - 1, 2, dtype=np.float64)
     ratio = math.exp(min(epsilon, 40.0))
     resultant = (ratio - 1) * np.sin(np.pi * lengths / places) / (lengths * ratio + places - lengths)
@@ -140,7 +140,7 @@ def best_half_width(epsilon: float, places: int = PLACES) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DistanceMessage(Message):
-    """Message with a noisy angle of each row and the noisy distance deviation: the input of `dcor_with`.
+    """Message with a noisy angle of each row and a noisy distance deviation, which `dcor_with` reads.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -188,7 +188,7 @@ class DistanceMessage(Message):
         return Arc(self.places, self.reach, self.inside, self.outside)
 
     def blocks(self) -> list[tuple[NDArray[np.intp], float]]:
-        """Blocks of at least four rows: the rows of each block, and the weight of the block's distances.
+        """Row indices and distance weight of each block of at least four rows.
 
         The pseudo-distance of two rows of a block is minus the weight times the product of their `features`.
         """
@@ -206,17 +206,17 @@ class DistanceMessage(Message):
 
     @property
     def features(self) -> NDArray[np.float64]:
-        """Unbiased estimates of cosine and sine of the true angles, shape (n, 2)."""
+        """Unbiased estimates of the cosine and sine of the true angle of each row, shape (n, 2)."""
         return self._unit_vectors / self.arc.resultant
 
     @property
     def _unit_vectors(self) -> NDArray[np.float64]:
-        """Cosine and sine of each noisy angle."""
+        """Cosine and sine of the noisy angle of each row."""
         angle = self.angles * (2 * math.pi / self.places)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     def parts(self) -> list[Features]:
-        """Return the features of each block as integers, computed from the message alone."""
+        """Return the integer features of each block, computed from the message alone."""
         wave, parts = self._unit_vectors, []
         for rows, weight in self.blocks():
             bits = 29 - len(rows).bit_length()

@@ -1,4 +1,4 @@
-"""Cases for the audit of distance correlation."""
+"""Example calls of the methods of distance correlation, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WIDER = 0.7  # the noise of Theorem 4 is a quarter to a third wider than it mus
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a method for the audit: one column and several, each metric, categories."""
+    """Return example calls of a method, with one column and several, with each metric, and with categories."""
     two = {"x": _BOUNDS["x"], "y": _BOUNDS["y"]}
     public = {"bounds": two, "categories": _GROUPS, "public": ["g"]}
     pair = {"x": "x", "y": "y"}

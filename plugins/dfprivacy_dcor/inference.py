@@ -53,7 +53,7 @@ _LOG_TAIL = np.log(2.0) + log_ndtr(-_Z)
 
 
 def noisy_tail(value: Any, scale: Any, mean: Any, spread: Any) -> NDArray[np.float64]:
-    r"""Return the probability that :math:`\sqrt{M - v + v Z^2} + b L` is at least a value.
+    r"""Return the tail probability of :math:`\sqrt{M - v + v Z^2} + b L`, with Z normal and L Laplace noise.
 
     Parameters
     ----------
@@ -98,15 +98,15 @@ def _laplace_tail(gap: Any) -> Any:
 
 
 def _exp_integral(log_start: Any, length: Any, rate: Any) -> Any:
-    """Integrate exp(log_start + rate s) over s from 0 to a length, without an overflow on the way."""
+    """Integrate exp(log_start + rate s) over s from 0 to `length`, without intermediate overflow."""
     grown = rate * length
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(np.abs(grown) < 1e-8, 1.0, -np.expm1(-np.abs(grown)) / np.abs(grown))  # noqa: PLR2004
     return length * mean * np.exp(log_start + np.maximum(grown, 0.0))
 
 
-_HIDDEN = "the noise hides how much at least one of the variables varies, and with it R"
-_HELP = "more rows, a larger epsilon or tighter bounds would help"
+_HIDDEN = "the noise hides the variation of at least one variable, and thus the distance correlation R"
+_HELP = "use more rows, a larger epsilon or tighter bounds"
 UNINFORMATIVE = f"uninformative: {_HIDDEN}; {_HELP}"
 _STRENGTH = f"the strength of the association is unknown: {_HIDDEN}; the p-value tests the covariance; {_HELP}"
 
@@ -141,25 +141,25 @@ class NoisyStatistics:
 
     @property
     def complete(self) -> float:
-        """Noisy share of complete rows, bounded below by twice its noise scale and by 4/n."""
+        """Noisy share of rows without missing values, bounded below by twice its noise scale and by 4/n."""
         return bounded_share(self.values[5], self.scales[5], self.rows)
 
     @property
     def _denominator(self) -> float:
-        """Square root of the product of the distance deviations, each at least twice its noise scale."""
+        """Square root of the product of both noisy distance deviations, each at least twice its noise scale."""
         (_, x, y, *_), (_, b_x, b_y, *_) = self.values, self.scales
         return math.sqrt(max(x, 2 * b_x)) * math.sqrt(max(y, 2 * b_y))
 
     @property
     def _null_square(self) -> float:
-        """Expected square of q s_xy under independence, from sampling alone."""
+        """Expected square of q s_xy under independence, due to sampling alone."""
         q = self.complete
         m_x, m_y = (max(self.values[at + 3] + 2 * self.largest[at] * q, 0.0) for at in (0, 1))
         return m_x * m_y / (q * self.rows)
 
     @property
     def correlation(self) -> float:
-        """Distance correlation R of the sample, from 0 to 1."""
+        """Estimated distance correlation R of the table, from 0 to 1."""
         return _ratio_up_to_one(max(self.values[0], 0.0), self._denominator)
 
     @property
@@ -174,12 +174,12 @@ class NoisyStatistics:
 
     @property
     def statistic(self) -> float:
-        """Squared distance covariance times n, divided by both mean distances: about 1 under independence."""
+        """Test statistic: n times the squared distance covariance, divided by both mean distances."""
         return max(self._corrected_square, 0.0) / self._null_square if self._null_square > 0 else 0.0
 
     @property
     def informative(self) -> bool:
-        """Whether both distance deviations are clearly above 0."""
+        """Whether both distance deviations are clearly larger than their noise."""
         return all(self.values[at] >= SEEN * self.scales[at] for at in (1, 2))
 
     def interval(self, confidence: float) -> ConfidenceInterval:
@@ -224,14 +224,14 @@ class NoisyStatistics:
         return math.exp(scipy.optimize.brentq(excess, _MIN_LOG_PVALUE, 0.0, xtol=1e-6))
 
     def notes(self, *, rejected: bool) -> tuple[str, ...]:
-        """Return the notes of a result, on too much noise and on rows with missing values."""
+        """Return notes on excessive noise and on rows with missing values."""
         hidden = _STRENGTH if rejected else UNINFORMATIVE
         notes = [] if self.informative else [hidden]
         return (*notes, *missing_note(self.values[5], self.scales[5]))
 
 
 def bounded_share(share: float, scale: float, rows: int) -> float:
-    """Return a noisy share of complete rows, at least twice its noise scale and at least four rows."""
+    """Return the noisy share of complete rows, raised to at least twice its noise scale and at least 4/n."""
     return min(max(share, 2 * scale, 4 / rows), 1.0)
 
 
@@ -244,7 +244,7 @@ def missing_note(share: float, scale: float) -> tuple[str, ...]:
 
 
 def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -> NDArray[np.float64]:
-    r"""Bound the p-value of q s_xy: the probability under independence of a noisy value at least as large.
+    r"""Bound the probability, under independence, that the noisy q s_xy is at least the released value.
 
     Independence is rejected at a level α where this is at most 0.9 α. A tenth of α is the probability that one of
     the five numbers on which the null distribution depends lies beyond its confidence limit [2]_: so as to be an
@@ -290,7 +290,7 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -
 
 
 def _rare_values_tail(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: float) -> Any:
-    """Return the tail probability of q s_xy for columns with rare values, which few rows share.
+    """Return the tail probability of q s_xy for columns with rare values that coincide in few rows.
 
     How many rows have both is then a Poisson variable, and each moves the first number by all that one row can.
     """

@@ -23,13 +23,13 @@ __all__ = ["PairMeasurement", "conclude_pair", "dcor", "dcor_screen", "hsic", "m
 
 _DIRECTIONS_MAX = 1000
 _UNIFORM_DEVIATION = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
-_UNIFORM_NOTE = "for columns that fill their bounds evenly; wider if they fill them less"
+_UNIFORM_NOTE = "for columns that are uniform between their bounds; wider if they vary less"
 _TRUE_VALUES = (0.1, 0.5, 0.9)  # distance correlations for which `plan_dcor` says how wide the interval would be
 
 
 @dataclass(frozen=True)
 class PairMeasurement:
-    """Measurement of a distance correlation of two sets of columns, with public facts about them."""
+    """Measurement of a distance correlation: the noisy statistics, and public facts about the columns."""
 
     x: Space
     y: Space | None
@@ -47,7 +47,7 @@ def dcor(
     directions: Annotated[int, Range(1, _DIRECTIONS_MAX)] = 50,
     nan_policy: NanPolicy = "omit",
 ) -> PairMeasurement:
-    """Estimate the distance correlation of columns, which shows dependence of any form, and test independence.
+    """Estimate the distance correlation of two sets of columns, and test whether they are independent.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def measure_pair(curator: Curator, x: Space, y: Space, n: int, share: object = N
 
 
 def conclude_pair(pair: PairMeasurement, *, alpha: float, confidence: float) -> DistanceCorrelation:
-    """Compute a distance correlation, its interval and its test from noisy statistics."""
+    """Compute a distance correlation, its confidence interval and its test from noisy statistics."""
     x, y, values, scales = pair.x, pair.y or pair.x, pair.noisy.values.tolist(), pair.noisy.scales.tolist()
     if not x.omit:  # all rows are complete
         values, scales = [*values, 1.0], [*scales, 0.0]
@@ -170,7 +170,7 @@ def plan_dcor(
     nan_policy: NanPolicy = "omit",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Return the expected interval for a few true distance correlations, from public numbers; for ``explain``."""
+    """Return the expected confidence interval for several distance correlations, from public numbers."""
     one, other = (metric_space(columns, metric, nan_policy=nan_policy) for columns in (x, y))
     n = checked_rows(curator, one, other)
     scales = (*(curator.measured[-1].scale / FiveNumbers(one, other, n).weights[:5]).tolist(), 0.0)
@@ -197,7 +197,7 @@ def dcor_screen(
     estimate: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> Selection:
-    """Select the columns on which a target column depends the most, in any form.
+    """Select the columns with the largest distance correlation with a target column.
 
     Parameters
     ----------
@@ -261,7 +261,8 @@ def dcor_screen(
     chosen_from = [c for c in curator.columns if c not in target] if features is None else list(features)
     if len(set(chosen_from)) < len(chosen_from) or not chosen_from:
         raise ArgumentError(
-            "features= must name at least one column, each once.", "Leave features= out for all other columns."
+            "features= must name at least one column, each once.",
+            "Omit features= to select among all other columns.",
         )
     candidates = [metric_space((column,), "euclidean", nan_policy=nan_policy) for column in chosen_from]
     n = checked_rows(curator, y, *candidates, nan_policy=nan_policy)
@@ -294,7 +295,7 @@ def conclude_dcor_screen(
 
 
 _MAX_HSIC = 4 / 9  # a quarter, with 1/(m-1)² in place of 1/m² and four rows
-HIDDEN = "uninformative: the noise hides how much the columns vary; more rows or a larger epsilon would help"
+HIDDEN = "uninformative: the noise hides the variation of the columns; use more rows or a larger epsilon"
 
 
 @mechanism(columns={"x": "columns", "y": "columns"})
@@ -307,7 +308,7 @@ def hsic(
     lengthscale: Annotated[float, Range(0.01, 1000)] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> PairMeasurement:
-    r"""Measure dependence by the Hilbert-Schmidt independence criterion, and test independence.
+    r"""Estimate the Hilbert-Schmidt independence criterion of two sets of columns, and test independence.
 
     Prefer `dcor` where nothing is known of the dependence: distances have no lengthscale, and single columns take
     n log n steps. A kernel sees dependence that comes and goes within a lengthscale, such as that on a sine of many
@@ -392,7 +393,7 @@ def conclude_hsic(
     confidence: Probability = 0.95,
     alpha: Probability = 0.05,
 ) -> HSIC:
-    """Compute HSIC, its interval and its test from the noisy statistics."""
+    """Compute HSIC, its confidence interval and its test from the noisy statistics."""
     one, other = measured.x, measured.y or measured.x
     values, scales = measured.noisy.values.tolist(), measured.noisy.scales.tolist()
     share, share_scale = (values[-1], scales[-1]) if one.omit else (1.0, 0.0)
@@ -434,7 +435,7 @@ def conclude_hsic(
 def hsic_interval(
     root: float, scale: float, share: float, share_scale: float, rows: int, units: float, confidence: float
 ) -> tuple[float, float, float]:
-    """Estimate HSIC, (m-1)⁻² tr KHLH, with an interval by Bonferroni over the root and the share.
+    """Estimate HSIC, (m-1)⁻² tr KHLH, and compute its confidence interval by Bonferroni's inequality.
 
     Parameters
     ----------

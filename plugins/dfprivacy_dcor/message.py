@@ -1,4 +1,4 @@
-"""Messages between two parties: what the parties agree on, files, and matching of rows."""
+"""Messages between two parties: their base class, files, and the matching of rows by keys."""
 
 from __future__ import annotations
 
@@ -49,34 +49,34 @@ _TYPES = ("dfprivacy_dcor.angles:DistanceMessage", "dfprivacy_dcor.paper:Project
 
 
 ALONE = (
-    "not private: a function of one's own rows without noise, for their owner alone; the other "
-    "party's rows stay protected, as all of it follows from their message"
+    "not private: computed without noise from your own rows, so do not publish it; the other party's rows "
+    "stay protected, as only their message was read"
 )
 
 _BATCH = 32  # permutations
 
 
 class Part(Protocol):
-    """Interface of a block of a message's rows, as a metric space."""
+    """Interface of a block of rows of a message, seen as points of a metric space."""
 
     @property
     def rows(self) -> NDArray[np.intp]:
-        """Which rows."""
+        """Indices of the rows of the block."""
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each row from the mean."""
+        """Squared distance of each row's point from the mean point of the block."""
 
     def subset(self, there: NDArray[np.bool_]) -> Part:
-        """Return the block with the given rows only."""
+        """Return the block restricted to the rows of a mask."""
 
     def covariance(self, y: Rows) -> float:
-        """Compute the squared distance covariance with the same rows in another space."""
+        """Compute the squared distance covariance with the points y of the same rows in another space."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Exact):
-    """Exact estimate of the dependence of the owner's rows on a message: not private, for the owner alone.
+    """Estimate, without noise and not private, of the dependence of the owner's rows on a message.
 
     It is no release. The other party's rows stay protected, as all of it follows from their message.
 
@@ -104,7 +104,7 @@ class Estimate(Exact):
     notes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        """Write the estimates after a warning that they are for the owner alone."""
+        """Return the estimates as text, after a warning that only the owner may see them."""
         numbers = [f"{name}  {getattr(self, name):.6g}" for name in ("squared", "covariance", "pvalue")]
         decision = f"rejected  {self.rejected} at {self.alpha:g}"
         return "\n  ".join([f"{type(self).__name__}, {self.notes[0]}", *numbers, decision, *self.notes[1:]])
@@ -124,13 +124,14 @@ def read_numbers(y: Any) -> NDArray[np.float64]:
         raise ArgumentError("y has missing or infinite numbers.", "Fill in missing values first.")
     if numbers.ndim == 2 and len(numbers) > PAIRWISE_MAX:  # noqa: PLR2004
         raise ArgumentError(
-            f"y has {len(numbers)} rows, too many to compute all pairs.", f"Use at most {PAIRWISE_MAX} rows."
+            f"y has {len(numbers)} rows, too many to compute all pairs of distances.",
+            f"Use at most {PAIRWISE_MAX} rows.",
         )
     return numbers
 
 
 def _distance_sums(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Compute the sum of distances from each row, and the sum of all squared distances."""
+    """Compute the sum of the distances from each row to all others, and the sum of all squared distances."""
     m = len(y)
     if y.ndim == 1:
         sums = (2 * np.arange(m) - m) * y + y.sum() - 2 * (np.cumsum(y) - y)
@@ -150,7 +151,7 @@ def _quadratic_form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
 
 
 def _unbiased_covariance(m: int, first: Any, second: Any, third: Any) -> Any:
-    """Compute the unbiased squared distance covariance from sums over pairs, row sums and totals."""
+    """Compute the unbiased squared distance covariance from sums over pairs, over rows and over all distances."""
     return first / (m * (m - 3)) - 2 * second / (m * (m - 2) * (m - 3)) + third / (m * (m - 1) * (m - 2) * (m - 3))
 
 
@@ -163,7 +164,7 @@ def distance_variance(y: NDArray[np.float64]) -> float:
 def feature_covariances(
     f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Compute squared distance covariances of y and of its permutations, with features f: d_ij = -f_i f_j."""
+    """Compute squared distance covariances of y, and of its permutations, with pseudo-distances -f_i f_j."""
     m = len(f)
     if y.ndim == 1:
         order = np.argsort(y, kind="stable")
@@ -184,7 +185,7 @@ def feature_covariances(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Message(Release, ABC):
-    """Base class of messages: a noisy number of each row, and the noisy distance deviation.
+    """Base class of messages, which have noisy features of each row and a noisy distance deviation.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -222,23 +223,23 @@ class Message(Release, ABC):
     notes: ClassVar[tuple[str, ...]] = ()
 
     def _sentence(self) -> str:
-        """Write a sentence on the use of the message."""
+        """Write a sentence on the columns of the message and on its use."""
         about = f"{self.rows:,} rows of {self._label(*self.columns)}"
-        return f"A message to another party about {about}, for its dcor_with(); on its own it tells little."
+        return f"A message to another party about {about}, the input of that party's dcor_with()."
 
     @property
     def spread(self) -> float:
-        """Noisy distance deviation, at least twice its noise scale."""
+        """Noisy distance deviation, raised to at least twice its noise scale."""
         return max(self.deviation, 2 * self.deviation_scale)
 
     @property
     def informative(self) -> bool:
-        """Whether the distance deviation is clearly above 0."""
+        """Whether the distance deviation is clearly larger than its noise."""
         return self.deviation >= SEEN * self.deviation_scale
 
     @property
     def share(self) -> float:
-        """Noisy share of complete rows, at least twice its noise scale and at least four rows."""
+        """Noisy share of complete rows, raised to at least twice its noise scale and at least 4/n."""
         if self.complete is None or self.complete_scale is None:
             return 1.0
         return bounded_share(self.complete, self.complete_scale, self.rows)
@@ -249,7 +250,7 @@ class Message(Release, ABC):
         remarks = list(self.notes)
         if self.complete is not None and 1 - self.complete > SEEN * (self.complete_scale or 0.0):
             remarks.append(
-                f"about {1 - self.complete:.1%} of the message's rows lack a value, and carry no information"
+                f"about {1 - self.complete:.1%} of the message's rows have missing values, and carry no information"
             )
         return tuple(remarks)
 
@@ -268,7 +269,7 @@ class Message(Release, ABC):
         """Whether the fields of the message's protocol are consistent."""
 
     def align(self, keys: Any, rows: int) -> Self:
-        """Return the message with its rows in the order of another table's keys.
+        """Return the message with its rows reordered to match another table's keys.
 
         Parameters
         ----------
@@ -296,7 +297,7 @@ class Message(Release, ABC):
             lacking = order.count(None)
             raise ArgumentError(
                 f"{lacking} of the {rows} keys of the table are not in the message, which has others instead.",
-                "Keep the rows with keys that both tables have, protect these tables, and ask for a new message.",
+                "Protect tables with the rows whose keys are in both, and ask for a new message.",
             )
         return self.subset(np.array(order, dtype=np.intp))
 
@@ -317,7 +318,7 @@ class Message(Release, ABC):
         seed: int | None = None,
         alpha: float = 0.05,
     ) -> Estimate:
-        """Estimate the dependence of the owner's numbers y on the message's rows; not private for y.
+        """Estimate without noise the dependence of the owner's numbers y on the message; not private for y.
 
         Parameters
         ----------
@@ -353,9 +354,9 @@ class Message(Release, ABC):
         deviation = message.share * message.spread * varies
         notes = [ALONE, *message.remarks]
         if not message.informative:
-            notes.append("uninformative: the noise hides how much the other party's columns vary")
+            notes.append("uninformative: the noise hides the variation of the other party's columns")
         if deviation <= 0:
-            notes.append("uninformative: these numbers are constant")
+            notes.append("uninformative: the numbers y are constant")
         pvalue = 1.0 if constant else float(np.mean(totals >= totals[0]))
         return Estimate(
             squared=min(max(float(totals[0]) / deviation, 0.0), 1.0) if deviation > 0 else 0.0,
@@ -381,7 +382,7 @@ class Message(Release, ABC):
 
 
 def load_message(path: str | os.PathLike[str]) -> Message:
-    """Read a message from a file that another party has saved.
+    """Load a message from a JSON file that another party saved.
 
     Parameters
     ----------
@@ -455,11 +456,11 @@ def checked_message(message: object) -> Message:
 
 
 def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> None:
-    """Check that a message and a table have equally many rows, and that both have keys or neither has."""
+    """Check that a message and a table have the same number of rows, and that both or neither have keys."""
     if theirs != ours:
         raise ArgumentError(
             f"The other party's message is about {theirs} rows, and this table has {ours}.",
-            "Message and table need the same rows, aligned by position or by keys.",
+            "Use a message and a table with the same rows, in the same order or with keys.",
         )
     if (their_keys is None) != (our_keys is None):
         raise ArgumentError(
@@ -480,12 +481,12 @@ def checked_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
 
 
 def fingerprint(keys: Sequence[str | int]) -> str:
-    """Return a digest of keys, which does not depend on their order."""
+    """Return a hash of the keys that does not depend on their order."""
     return hashlib.sha256("\n".join(sorted(map(repr, keys))).encode()).hexdigest()
 
 
 def keys_of(curator: Curator, keys: Keys | None, rows: int) -> tuple[str | int, ...] | None:
-    """Read the keys of a table's rows, given as a public column or as values."""
+    """Return the keys of a table's rows, read from a public column or given as values."""
     if keys is None:
         return None
     return checked_keys(curator.public_values(keys) if isinstance(keys, Column) else keys, rows)

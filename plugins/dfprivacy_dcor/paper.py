@@ -1,4 +1,4 @@
-r"""The protocol of equations 3 and 4 of the paper, with noise that protects whole rows; for comparison.
+r"""Messages by the protocol of equations 3 and 4 of the paper, with noise that protects whole rows.
 
 Alice adds Gaussian noise to random projections :math:`u_k x` of each row (all K of them: equation 3; one, in one
 of K blocks of rows: equation 4), and Bob averages :math:`C_p C_q\,\mathrm{dCov}^2(u_k x + N, v_k y)` over k [1]_.
@@ -44,7 +44,7 @@ _CORNERS_MAX = 12  # columns up to which all corners of a box are tried
 
 
 class Projections(OfRows):
-    """Statistic: projections of each row, in all directions or in the direction of the row's block.
+    """Statistic whose values are projections of each row on all directions, or on the direction of its block.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Projections(OfRows):
         self.error = (len(columns) + 1) * 2.0**-52 * float(np.abs(directions).sum(axis=1).max())
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Project the rows, column by column, so that a row's position cannot matter."""
+        """Compute the projections of all rows, each independently of the row's position."""
         along = np.zeros(self.shape)
         gone = np.zeros(rows.size, dtype=np.bool_)
         for column in self.columns if self.omit else ():
@@ -93,7 +93,7 @@ class Projections(OfRows):
     def sensitivity(
         self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
     ) -> float:
-        """Return the largest norm of a change of one row's projections, attained at corners of the bounds.
+        """Return the largest norm of the change of one row's projections, which is between corners of the bounds.
 
         Of two complete rows private values change, by 1 at most. Where a private value may be missing, a row that
         counts and one that is at the middle of all bounds differ in all values, by 1/2 at most.
@@ -134,7 +134,7 @@ def kenthapadi_scale(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class ProjectedRows:
-    """One noisy projection of a block of rows, as a metric space."""
+    """Noisy projection of a block of rows on one direction, seen as points of a metric space."""
 
     rows: NDArray[np.intp]
     line: Line
@@ -142,24 +142,24 @@ class ProjectedRows:
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each row from the mean, if distances on the line are taken as squared distances."""
+        """Squared distance of each row from the mean, where distances on the line count as squared distances."""
         m, step = self.line.size, self.width / 2**self.line.bits
         squares: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
         return squares
 
     def subset(self, there: NDArray[np.bool_]) -> ProjectedRows:
-        """Return the projection of the given rows only."""
+        """Return the projection of the rows of a mask."""
         kept = there[self.rows]
         return ProjectedRows(self.rows[kept], Line(self.line.values[kept], self.line.bits), self.width)
 
     def covariance(self, y: Rows) -> float:
-        """Compute the squared distance covariance with the same rows in another space."""
+        """Compute the squared distance covariance with the points y of the same rows in another space."""
         return squared_covariance(Lines((self.line,), (self.width,)), y)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProjectionMessage(Message):
-    """Message of the paper's protocol: noisy projections of the rows, and the noisy distance deviation.
+    """Message of the paper's protocol, with noisy projections of the rows and a noisy distance deviation.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -191,7 +191,9 @@ class ProjectionMessage(Message):
 
     _row_fields = ("projections", "turns")
     protocol = "paper"
-    notes = ("noise was added before distances were computed, so the estimate is too low, often close to 0",)
+    notes = (
+        "noise was added to the rows before distances were computed, so the estimate is too low, often near 0",
+    )
 
     def _blocks(self) -> Iterator[tuple[NDArray[np.intp], list[int]]]:
         """Yield the rows of each block, and the indices of the directions of their projections."""
@@ -235,7 +237,7 @@ class ProjectionMessage(Message):
         return total
 
     def is_consistent(self) -> bool:
-        """Whether projections and directions are consistent."""
+        """Whether the projections and directions of the message are consistent."""
         n, count = self.rows, len(self.directions)
         sizes = np.bincount(self.turns, minlength=count)
         return (
@@ -248,7 +250,7 @@ class ProjectionMessage(Message):
 
 
 def line_on_grid(values: NDArray[np.float64]) -> tuple[Line, float]:
-    """Round unprotected numbers to a grid between their minimum and maximum."""
+    """Return public numbers rounded to a grid between their minimum and maximum, and the width of the grid."""
     low, width = float(values.min()), float(np.ptp(values))
     bits = grid_bits(len(values))
     return Line(on_grid((values - low) / (width or 1.0), bits), bits), width

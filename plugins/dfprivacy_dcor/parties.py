@@ -1,4 +1,4 @@
-"""The second party: its statistics of a message and its own columns, and their sensitivity to one row."""
+"""Methods of both parties: write a message, and measure the dependence of own columns on a message."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _MIN_CHANGE, _MAX_CHANGE = 1e-100, 1e100  # between them no product overflows, o
 
 
 class MessageScores(SharedNumbers):
-    r"""Statistics of the second party: distance covariance of its rows with a message, s_y and m_y - D.
+    r"""Statistics that the second party computes from a message and its own rows, with their sensitivity.
 
     Parameters
     ----------
     message : Message
-        What the other party said, row by row.
+        The message of the other party.
     y : Space
-        What is public of the space.
+        The space of the second party's own columns.
     """
 
     def __init__(self, message: Message, y: Space) -> None:
@@ -81,7 +81,7 @@ class MessageScores(SharedNumbers):
         )
 
     def _max_distance(self, n: int) -> float:
-        """Bound the squared distance of a row's features from the mean feature of any subset of the rows."""
+        """Return an upper bound of a row's squared distance from the mean feature of any subset of the rows."""
         reach = np.zeros(n)
         for part in self.parts:
             far = part.squares
@@ -92,7 +92,7 @@ class MessageScores(SharedNumbers):
 
     @property
     def sampling(self) -> float:
-        """Expected squared distance covariance under independence, for a mean distance of 1."""
+        """Expected squared distance covariance under independence, if the mean distance of the own rows is 1."""
         return float(sum(2 * part.squares.mean() / len(part.rows) for part in self.parts))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
@@ -133,7 +133,7 @@ def dcor_message(
     seed: Annotated[int, Range(0)] = 0,
     nan_policy: NanPolicy = "omit",
 ) -> DistanceMessage | ProjectionMessage:
-    """Write a message with which another party estimates how its own columns depend on these columns.
+    """Create a message from which another party can estimate how its own columns depend on these columns.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def dcor_message(
     if x.metric == "discrete":
         raise ArgumentError("A message needs numeric columns.", "Name columns with bounds.")
     if protocol == "paper" and (harmonics is not None or length != 1):
-        raise ArgumentError("harmonics= and length= need protocol='angle'.", "Leave harmonics= and length= out.")
+        raise ArgumentError("harmonics= and length= need protocol='angle'.", "Omit harmonics= and length=.")
     if protocol == "angle" and calibration != "analytic":
         raise ArgumentError("calibration= is an option of Gaussian noise.", "Use it with protocol='paper'.")
     n, p = checked_rows(curator, x, nan_policy=nan_policy), len(columns)
@@ -268,7 +268,7 @@ def dcor_message(
 def rows_and_keys(
     curator: Curator, columns: tuple[Column, ...], *, keys: Keys | None = None, **_: Any
 ) -> Mapping[str, Any]:
-    """Return the number of rows and a digest of the keys, for both parties to compare; for ``explain``."""
+    """Return the number of rows and a hash of the keys, which both parties compare; for ``explain``."""
     n = checked_rows(curator, metric_space(columns, "euclidean"))
     known = keys_of(curator, keys, n)
     return {"rows": n} if known is None else {"rows": n, KEYS: fingerprint(known)}
@@ -297,7 +297,7 @@ def _angle_maps(
 
 
 def _random_blocks(n: int, harmonics: int, count: int, rng: np.random.Generator) -> Any:
-    """Return random blocks of rows, of equal size, for each harmonic."""
+    """Assign the rows at random to blocks of equal size, and return the block of each row."""
     first = n if harmonics == 1 else round(_FIRST_HARMONIC_SHARE * n)
     dealt = np.concatenate(
         [np.arange(first) % count, count + np.arange(n - first) % max(1, count * (harmonics - 1))]
@@ -307,7 +307,7 @@ def _random_blocks(n: int, harmonics: int, count: int, rng: np.random.Generator)
 
 @dataclass(frozen=True)
 class MessageResult:
-    """Measurement of `dcor_with`: noisy statistics of a message and columns, with public facts."""
+    """Measurement of `dcor_with`: the noisy statistics, and public facts about the message and the columns."""
 
     message: Message
     columns: tuple[str, ...]
@@ -327,7 +327,7 @@ def dcor_with(
     keys: Keys | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> MessageResult:
-    r"""Estimate how columns depend on another party's columns, by a private release that may be published.
+    r"""Estimate, with privacy, how strongly columns depend on another party's columns.
 
     Parameters
     ----------
@@ -423,7 +423,7 @@ def conclude_dcor_with(
     denominator = message.share * share * message.spread * max(deviation, 2 * scales[1])
     notes = [*message.remarks]
     if len(message.columns) > 1:
-        notes.append(f"the bound is for the {len(message.directions)} directions of the message, not for all")
+        notes.append(f"the bound is for the message's {len(message.directions)} directions, not for all directions")
     if not (message.informative and deviation >= SEEN * scales[1]):
         notes.append(UNINFORMATIVE)
     return SharedCorrelation(
@@ -476,7 +476,7 @@ def estimate_of(
     seed: Annotated[int, Range(0)] | None = None,
     alpha: Probability = 0.05,
 ) -> Estimate:
-    """Estimate without noise how columns depend on another party's columns, for the owner of the table alone.
+    """Estimate without noise how columns depend on another party's columns; only for the table's owner.
 
     Parameters
     ----------
@@ -552,15 +552,16 @@ def _checked_message(
     """Return the message in the row order of the table, and the space of the columns, after checks."""
     if isinstance(other, PrivateFrame):
         raise ArgumentError(
-            "This call needs a new message of the other view, which an explanation does not pay for.",
+            "This call would create a new message of the other view, and explain() spends no budget.",
             "Explain dcor_message() of the other view, and this call with its message.",
         )
     if asked is not None:
-        raise ArgumentError("asked= is for another view, and other= is a message.", "Leave asked= out.")
+        raise ArgumentError("asked= is only used if other= is a view, and other= is a message.", "Omit asked=.")
     message = checked_message(other)
     if protocol not in (None, message.protocol):
         raise ArgumentError(
-            f"This is a message of protocol {message.protocol!r}, not {protocol!r}.", "Leave protocol= out."
+            f"This is a message of protocol {message.protocol!r}, not {protocol!r}.",
+            "Omit protocol=, or ask for another message.",
         )
     y = metric_space(columns, "euclidean", nan_policy=nan_policy)
     n = checked_rows(curator, y, nan_policy=nan_policy)
@@ -577,7 +578,7 @@ def request_message(
     keys: Keys | None = None,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Request the message of another view for `dcor_with`, after checking that the message is usable."""
+    """Create the message of another view for `dcor_with`, after checking that it will match the own rows."""
     if not isinstance(other, PrivateFrame):
         return {}
     n = checked_rows(curator, metric_space(columns, "euclidean"))
@@ -589,10 +590,12 @@ def request_message(
             "Write asked={'columns': 'dose', 'epsilon': 1}; the account of the other view pays that epsilon.",
         )
     if "protocol" in terms:
-        raise ArgumentError("asked= has an entry for the protocol.", "Name the protocol as protocol=.")
+        raise ArgumentError("asked= must not contain 'protocol'.", "Use the argument protocol= instead.")
     terms["protocol"] = protocol or "angle"
     theirs = other.explain("dcor_message", **{**terms, "epsilon": 1}).findings  # whatever it pays
     check_rows(theirs["rows"], n, theirs.get(KEYS), own)
     if own is not None and theirs[KEYS] != fingerprint(own):
-        raise ArgumentError("The keys of both tables do not match one to one.", "Join the tables first.")
+        raise ArgumentError(
+            "The keys of both tables do not match one to one.", "Protect two tables that have the same keys."
+        )
     return {"other": other.dcor_message(**terms), "asked": None}

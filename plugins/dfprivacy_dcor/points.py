@@ -1,4 +1,4 @@
-r"""Rows as points of a metric space, and the distance covariance of the same rows in two spaces.
+r"""Points of a metric space, and the distance covariance of the same rows in two spaces.
 
 Of two numbers a row it is exact, in n log n steps.
 
@@ -56,25 +56,25 @@ _BITS_MAX = 26
 
 
 def grid_bits(n: int) -> int:
-    """Return the largest k for which sums of n products of two k-bit numbers stay below 2^62."""
+    """Return the largest k such that sums of n products of two k-bit numbers stay below 2^62."""
     return min(_BITS_MAX, (62 - n.bit_length()) // 2)
 
 
 def on_grid(unit: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
-    """Round numbers in [0, 1] to whole steps of 2^-bits."""
+    """Round numbers in [0, 1] to multiples of 2^-bits, and return the integer multiples."""
     return np.rint(np.ldexp(unit, bits)).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points on a line: values of the rows as integers, with sums of their distances.
+    """Points on a line with integer coordinates, and sums of their distances.
 
     Attributes
     ----------
     values : ndarray of int64 of shape (n,)
         From 0 to 2^bits.
     bits : int
-        What they are counted in: steps of 2^-bits of the width of the bounds.
+        The unit of the values is 2^-bits of the width of the bounds.
     """
 
     values: NDArray[Any]
@@ -87,12 +87,12 @@ class Line:
 
     @cached_property
     def order(self) -> NDArray[np.intp]:
-        """Indices that sort the rows."""
+        """Indices that sort the rows by value."""
         return np.argsort(self.values, kind="stable")
 
     @cached_property
     def row_sums(self) -> NDArray[Any]:
-        """Sum of the distances from each row to all others, in steps."""
+        """Sum of the distances from each row to all others, in units of the grid."""
         ordered = self.values[self.order]
         below = np.cumsum(ordered) - ordered
         sums = np.empty_like(ordered)
@@ -101,17 +101,17 @@ class Line:
 
     @cached_property
     def total(self) -> int:
-        """Sum of all distances, in steps."""
+        """Sum of all distances, in units of the grid."""
         return _exact_sum(self.row_sums)
 
     @property
     def mean(self) -> float:
-        """Mean distance m, as a fraction of the width of the bounds."""
+        """Mean distance m of two rows, as a fraction of the width of the bounds."""
         return float(Fraction(self.total, self.size**2 << self.bits))
 
 
 def covariance(x: Line, y: Line) -> Fraction:
-    """Compute the squared distance covariance of a sample on two lines, at least 0.
+    """Compute the squared distance covariance of the same rows on two lines, which is at least 0.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def covariance(x: Line, y: Line) -> Fraction:
 
 
 def covariance_u(x: Line, y: Line) -> Fraction:
-    """Compute the unbiased squared distance covariance of the population, which can be below 0."""
+    """Compute the unbiased estimate of the population's squared distance covariance, which can be negative."""
     n = x.size
     second, third = _exact_dot(x.row_sums, y.row_sums), x.total * y.total
     total = (n - 1) * (n - 2) * _distance_products(x, y) - 2 * (n - 1) * second + third
@@ -172,12 +172,12 @@ def _concordant_products(x: NDArray[Any], y: NDArray[Any]) -> int:
 
 
 def _exact_sum(values: NDArray[Any]) -> int:
-    """Compute the sum of integers below 2^62, which int64 alone cannot hold."""
+    """Compute the exact sum of integers below 2^62, which may overflow int64."""
     return (int((values >> 31).sum()) << 31) + int((values & (2**31 - 1)).sum())
 
 
 def _exact_dot(a: NDArray[Any], b: NDArray[Any]) -> int:
-    """Compute the sum of products of nonnegative integers, which int64 alone cannot hold."""
+    """Compute the exact sum of products of nonnegative integers, which may overflow int64."""
     bits = (62 - len(a).bit_length()) // 2
     return sum(
         int(np.dot(high, low)) << (bits * (i + j))
@@ -197,7 +197,7 @@ _METRICS: dict[str | None, Any] = {None: "euclidean", "gaussian": "sqeuclidean",
 
 @dataclass(frozen=True)
 class Lines:
-    """Points with a distance that is a weighted sum of distances on lines."""
+    """Points whose distance is a weighted sum of distances on lines."""
 
     lines: tuple[Line, ...]
     weights: tuple[float, ...]
@@ -231,7 +231,7 @@ class Lines:
 
 @dataclass(frozen=True)
 class Labels:
-    """Points with the discrete distance, 1 where labels differ: a code from 0 for each row."""
+    """Points with the discrete distance, which is 1 if labels differ; labels are integer codes from 0."""
 
     codes: NDArray[np.intp]
     count: int
@@ -369,7 +369,7 @@ def features_covariance(centred: NDArray[np.int64], y: Rows) -> float:
 
 
 def _norm_integral(centred: NDArray[np.int64], line: Line) -> float:
-    """Integrate the squared norm of the sum of the features of rows with values up to t, over t."""
+    """Integrate over t the squared norm of the sum of the features of all rows with values of at most t."""
     ordered = line.values[line.order]
     sums = np.cumsum(centred[line.order], axis=0).astype(np.float64)
     gaps = np.diff(ordered, append=1 << line.bits) / 2**line.bits
@@ -377,7 +377,7 @@ def _norm_integral(centred: NDArray[np.int64], line: Line) -> float:
 
 
 def _all_pairs(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
-    """Compute squared distance (co)variances and mean distances from all pairs, a block of rows at a time.
+    """Compute squared distance (co)variances and mean distances from all pairs of rows, in blocks.
 
     Rows are put in an order of their own first, so that sums in float64 do not depend on that of the table.
     """
@@ -400,6 +400,6 @@ def _all_pairs(x: Rows, y: Rows) -> tuple[list[float], tuple[float, float]]:
 
 
 def index_blocks(n: int) -> Iterator[slice]:
-    """Yield slices of n rows, each for about a million distances."""
+    """Yield slices of n rows, so that each slice has about a million distances to all rows."""
     step = max(1, _BLOCK // n)
     return (slice(start, min(start + step, n)) for start in range(0, n, step))

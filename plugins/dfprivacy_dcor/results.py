@@ -1,4 +1,4 @@
-"""Results of the methods."""
+"""Results of distance correlation, HSIC and screening."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _NoisyResult(Release):
     covers: str = "table"
 
     def _ci_text(self, p: float | None = None) -> str:
-        """Write the confidence interval and the p-value; the interval, for this table, covers noise alone."""
+        """Write the confidence interval, which covers noise alone, and the p-value."""
         return uncertainty(self.low, self.high, self.confidence, whose="this table", noise=1.0, p=p)
 
     def _draw_interval(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
@@ -51,7 +51,7 @@ class _NoisyResult(Release):
 
 
 def result_fields(values: Sequence[float], scales: Sequence[float], rows: int, *, counted: bool) -> dict[str, Any]:
-    """Return the fields of a result for noisy statistics, the share of complete rows last if it was counted."""
+    """Return the fields of a result that hold the noisy statistics and their standard errors."""
     errors = tuple(math.sqrt(2) * scale for scale in scales)
     return {
         "rows": rows,
@@ -147,7 +147,7 @@ class DistanceCorrelation(_NoisyResult):
         return f"{found}: {told}{self._ci_text(self.pvalue)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the distance correlation and its test."""
+        """Return the distance correlation and its test as a row of a tidy table."""
         ends = {"low": self.low, "high": self.high, "corrected": self.corrected}
         tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
         term = f"{', '.join(self.x)} and {', '.join(self.y)}"
@@ -223,7 +223,7 @@ class HSIC(_NoisyResult):
         return f"{_association_clause(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the dependence and its test."""
+        """Return HSIC and its test as a row of a tidy table."""
         numbers = {"estimate": self.hsic, "low": self.low, "high": self.high, "alignment": self.alignment}
         tested = {"statistic": self.statistic, "pvalue": self.pvalue, "n": self.rows}
         return [{"term": f"{', '.join(self.x)} and {', '.join(self.y or self.x)}", **numbers, **tested}]
@@ -237,7 +237,7 @@ class HSIC(_NoisyResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Screening(Release):
-    """The columns on which a target column depends the most.
+    """Columns with the largest distance correlation with a target column.
 
     Attributes
     ----------
@@ -268,10 +268,10 @@ class Screening(Release):
             each = self.estimates[0]
             said = number(each.correlation, (each.high - each.low) / 4)
             first = f"; the distance correlation of the first is {said}{each._ci_text()}"  # noqa: SLF001 - of our own kind
-        return f"{told} {self._label(self.target)}, up to the noise{first}."
+        return f"{told} {self._label(self.target)}, within the noise{first}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the selected columns, and their distance correlations if these were requested."""
+        """Return the selected columns, with distance correlations if requested, as rows of a tidy table."""
         known = [each._tidy()[0] for each in self.estimates]  # noqa: SLF001 - of our own kind
         numbers = {name: [each[name] for each in known] for name in (known[0] if known else ()) if name != "term"}
         return [{"term": self.features, "target": self.target, "rank": range(1, len(self.features) + 1), **numbers}]
@@ -294,7 +294,7 @@ class Screening(Release):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SharedCorrelation(_NoisyResult):
-    """Dependence of one party's columns on another party's columns; the result may be published.
+    """Squared distance correlation of one party's columns with another party's columns, with privacy.
 
     Attributes
     ----------
@@ -338,7 +338,7 @@ class SharedCorrelation(_NoisyResult):
         return f"The squared distance correlation of {both} is at least {least} {sure}; estimate {told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the squared distance correlation."""
+        """Return the squared distance correlation as a row of a tidy table."""
         term = f"{', '.join(self.columns)} and {', '.join(self.other)}"
         return [{"term": term, "estimate": self.squared, "low": self.low, "n": self.rows}]
 

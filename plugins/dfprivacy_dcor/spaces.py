@@ -1,4 +1,4 @@
-r"""Columns as a metric space: public facts, and the points of the rows.
+r"""Metric spaces of columns: the metric and its public properties, and the points of the rows.
 
 Each column is first scaled by its bounds, so that its width is 1. Then the rows are points of a space with one of
 four metrics, all of negative type:
@@ -59,7 +59,7 @@ _RELATIVE_ERROR = 72 * 2.0**-52  # of what is computed from integers, as a part 
 
 @dataclass(frozen=True)
 class Space:
-    """Some columns as a metric space, described by public facts.
+    """Metric space of columns, described by public facts.
 
     Attributes
     ----------
@@ -80,12 +80,12 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the columns."""
+        """Names of the columns of the space."""
         return tuple(column.name for column in self.columns)
 
     @property
     def widths(self) -> NDArray[np.float64]:
-        """Largest distance along each line, which is the weight of the line in the metric."""
+        """Largest distance along each line, which is the line's weight in the metric."""
         if self.directions is None:
             return np.ones(len(self.columns))
         widths: NDArray[np.float64] = np.abs(self.directions).sum(axis=1)
@@ -100,7 +100,7 @@ class Space:
 
     @property
     def diameter(self) -> float:
-        """Largest distance D."""
+        """Largest distance D of two points."""
         if self.metric == "discrete":
             return 1.0
         if self.metric == "euclidean":
@@ -109,7 +109,7 @@ class Space:
 
     @property
     def mean_max(self) -> float:
-        """Largest possible mean distance: D/2 on lines, with half of the rows at either end; else less than D."""
+        """Upper bound of the mean distance: D/2 for sums of distances on lines, else D."""
         return self.diameter / 2 if self.is_sum_of_lines else self.diameter
 
     @property
@@ -119,12 +119,12 @@ class Space:
 
     @property
     def n_terms(self) -> int:
-        """Number of terms that are summed for a distance, for the rounding error."""
+        """Number of terms that are summed for a distance, which determines the rounding error."""
         return len(self.columns if self.directions is None else self.directions)
 
     @property
     def _n_points(self) -> int:
-        """Number of points of a categorical column: its categories, and a point for undeclared values if kept."""
+        """Number of points of a categorical column: its categories, and one for undeclared values if kept."""
         column = self.columns[0]
         return len(column.categories or ()) + (not column.other and not self.omit)
 
@@ -163,7 +163,7 @@ class Space:
         return Lines(tuple(Line(on_grid(unit, bits), bits) for unit in units), tuple(self.widths.tolist()))
 
     def coordinates(self, batch: Any) -> NDArray[np.float64]:
-        """Return Euclidean coordinates, shape (n, d), with the distances of this space, Euclidean or discrete."""
+        """Return Euclidean coordinates, shape (n, d), whose distances are those of this space."""
         if self.metric == "discrete":
             codes = np.minimum(batch.codes(self.columns[0]), self._n_points - 1)  # those beyond are left out later
             hot: NDArray[np.float64] = np.eye(self._n_points)[codes]
@@ -179,7 +179,7 @@ def metric_space(
     *,
     nan_policy: NanPolicy = "fill",
 ) -> Space:
-    """Check and describe a metric space.
+    """Return the metric space of columns, after checking the columns and the metric.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def metric_space(
     names = [column.name for column in columns]
     if not columns or len(set(names)) < len(names):
         raise ArgumentError(
-            f"columns {names!r} must name at least one column, each once.", "Name every column once."
+            f"columns={names!r} must name at least one column, each once.", "Name every column once."
         )
     categories = [column.name for column in columns if column.bounds is None]
     omit = nan_policy == "omit"
@@ -245,7 +245,7 @@ def checked_rows(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill
         )
     if n > PAIRWISE_MAX and any(each.needs_all_pairs for each in spaces):
         raise ArgumentError(
-            f"{n} rows are too many to compute all pairs; the limit is {PAIRWISE_MAX} rows.",
+            f"{n} rows are too many to compute all pairs of distances; the limit is {PAIRWISE_MAX} rows.",
             f"Ask a sample, view.sample({math.floor(100 * PAIRWISE_MAX / n) / 100:g}), or what needs no pairs: "
             "metric='l1' or 'projected' of dcor, kernel='distance' of hsic for one column.",
         )
@@ -255,19 +255,19 @@ def checked_rows(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill
 
 
 def unit_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float64]:
-    """Draw public directions, uniform on the unit sphere."""
+    """Draw public directions uniformly from the unit sphere."""
     vectors: NDArray[np.float64] = np.random.default_rng(seed).normal(size=(count, dimension))
     vectors /= np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     return vectors
 
 
 def sphere_constant(p: int) -> float:
-    """Return C_p with |x| = C_p E|u x| for u uniform on the sphere of p dimensions."""
+    """Return the constant C such that |x| = C E|u·x| for u uniform on the unit sphere in p dimensions."""
     return math.sqrt(math.pi) * math.exp(math.lgamma((p + 1) / 2) - math.lgamma(p / 2))
 
 
 def rounding_error(x: Space, y: Space) -> NDArray[np.float64]:
-    """Bound the floating-point error of each of the `five_numbers`; the documentation has the proof."""
+    """Return upper bounds of the floating-point errors of `five_numbers`."""
     both = math.sqrt(x.diameter * y.diameter)
     part = (
         math.sqrt((168 + 4 * (x.n_terms + y.n_terms)) * 2.0**-52)
@@ -309,7 +309,7 @@ class KernelSpace(Space):
 
     @property
     def is_sum_of_lines(self) -> bool:
-        """Whether the distance is a sum of distances on lines: never."""
+        """Whether the distance is a sum of distances on lines, which is False."""
         return False
 
     @property
@@ -320,12 +320,12 @@ class KernelSpace(Space):
 
     @property
     def needs_all_pairs(self) -> bool:
-        """Whether all pairs of distances are needed: always."""
+        """Whether the statistics need the distances of all pairs of rows, which is True."""
         return True
 
     @property
     def n_terms(self) -> int:
-        """Number of terms added for one distance, the exponential's rounding included."""
+        """Number of terms that are summed for a distance, with one more for the exponential's rounding."""
         return len(self.columns) + _EXP_ROUNDINGS
 
     def rows(self, batch: Any) -> Points:
@@ -337,7 +337,7 @@ class KernelSpace(Space):
 def kernel_space(
     columns: tuple[Column, ...], kernel: Kernel, lengthscale: float | None, *, nan_policy: NanPolicy
 ) -> Space:
-    """Return the space with a distance covariance proportional to HSIC, after checking the columns.
+    """Return the space whose distance covariance is proportional to HSIC, after checking the columns.
 
     Parameters
     ----------
@@ -356,7 +356,7 @@ def kernel_space(
         What is public of it.
     """
     if kernel == "distance" and lengthscale is not None:
-        raise ArgumentError("kernel='distance' takes no lengthscale.", "Leave lengthscale= out.")
+        raise ArgumentError("kernel='distance' takes no lengthscale=.", "Omit lengthscale=.")
     plain = metric_space(columns, "euclidean", nan_policy=nan_policy)
     if kernel == "distance" or plain.metric == "discrete":
         return plain
@@ -366,5 +366,5 @@ def kernel_space(
 
 
 def kernel_factor(of: Space) -> float:
-    """Return the factor from kernel to distance: the diameter D for the kernel 1 - d / D, else 1."""
+    """Return the factor that turns 1 minus the kernel into a distance: D for the kernel 1 - d / D, else 1."""
     return 1.0 if isinstance(of, KernelSpace) else of.diameter

@@ -1,4 +1,4 @@
-r"""The statistics of distance correlation, and their sensitivity to one row.
+r"""Statistics of distance correlation, and their sensitivity to one row.
 
 With :math:`\varphi, \psi` such that :math:`|\varphi(x) - \varphi(x')|^2 = d_X(x, x')` and likewise for y, and
 :math:`C = \frac{1}{2n^2} \sum_{ij} (\varphi_i - \varphi_j) \otimes (\psi_i - \psi_j)`, the distance covariance is
@@ -72,7 +72,7 @@ Relation = Literal["replace_one", "add_remove"]
 
 
 class SharedNumbers(OfRows):
-    """Base class of statistics of the complete rows times their share q = m / n, with q where rows may be missing.
+    """Base class of statistics of complete rows, multiplied by the share q = m / n of complete rows.
 
     Each is weighted so that it has its share of epsilon; q costs nothing beyond: see the explanation of distance
     correlation in the documentation.
@@ -154,7 +154,7 @@ class FiveNumbers(SharedNumbers):
         )
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the statistics, each times its weight."""
+        """Compute the five statistics, each times its weight."""
         x, y, share = complete_points(self.x, self.y, rows)
         return self.weighted(five_numbers(x, y) - [0.0, 0.0, 0.0, self.x.diameter, self.y.diameter], share)
 
@@ -170,7 +170,7 @@ def complete_points(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
 
 
 class Scores(OfRows):
-    """Scores of several x: q s_xy with a target y, divided by the root of the diameters.
+    """Scores of candidate columns x: q s_xy with a target y, divided by the square root of both diameters.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Scores(OfRows):
         return math.sqrt(x.diameter * self.y.diameter)
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the scores."""
+        """Compute the score of each candidate column."""
         scores = []
         for candidate in self.candidates:
             x, y, share = complete_points(candidate, self.y, rows)
@@ -212,7 +212,7 @@ class Scores(OfRows):
 
 
 class Deviation(OfRows):
-    """Statistics q s_x and, where rows may be missing, the share q of complete rows, weighted.
+    """Distance deviation q s_x and, if rows may be incomplete, their share q, each times a weight.
 
     Parameters
     ----------

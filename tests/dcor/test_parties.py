@@ -163,7 +163,7 @@ def test_gaps_of_either_party_hardly_bias_the_squared_correlation(party_with_gap
     assert complete == pytest.approx(shown.squared, abs=0.04)
     assert complete == pytest.approx(known.squared, abs=0.04)
     assert message.share == pytest.approx(1.0 if party_with_gaps == "bob" else 0.6, abs=0.03)
-    assert ("lack a value" in "".join(shown.notes)) == (party_with_gaps != "bob")
+    assert ("have missing values" in "".join(shown.notes)) == (party_with_gaps != "bob")
     assert ("left out" in "".join(shown.notes)) == (party_with_gaps != "alice")
 
 
@@ -543,7 +543,7 @@ def test_it_cannot_be_taken_for_a_release():
 
     assert isinstance(found, Estimate)
     assert not isinstance(found, dp.Release)
-    assert repr(found).startswith("Estimate, not private: a function of one's own rows without noise")
+    assert repr(found).startswith("Estimate, not private: computed without noise from your own rows")
     assert found.notes[0].startswith("not private")
     assert "not private" in Estimate.__doc__.splitlines()[0]
     assert not any(hasattr(found, name) for name in ("privacy", "to_dict", "to_frame", "_repr_html_", "plot"))
@@ -582,7 +582,7 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
     [
         (of_view(), "asked= with the arguments"),
         (of_view(asked={"columns": "x"}), "asked= with the arguments"),
-        (of_view(asked={**ASKED, "protocol": "paper"}), "entry for the protocol"),
+        (of_view(asked={**ASKED, "protocol": "paper"}), "must not contain 'protocol'"),
         (of_view(asked={**ASKED, "keys": ONES}), "Only one"),
         (of_view(asked={**ASKED, "keys": ONES}, keys=[*range(1, 21)]), "do not match one to one"),
         (of_view(asked={**ASKED, "columns": "nothing"}), "nothing"),
@@ -591,7 +591,7 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
         (of_view(asked=ASKED, protocol="magic"), "unknown"),
         (of_view(asked=DEAR), "epsilon"),
         (lambda a, b, m: b.dcor_with_own(a, "y", asked=DEAR), "epsilon"),
-        (lambda a, b, m: b.explain("dcor_with", a, "y", asked=ASKED, epsilon=1), "does not pay for"),
+        (lambda a, b, m: b.explain("dcor_with", a, "y", asked=ASKED, epsilon=1), "spends no budget"),
         (lambda a, b, m: b.explain("dcor_with", m, "y"), "No epsilon"),
         (lambda a, b, m: party({"y": Z[1:]}).dcor_with(a, "y", asked=ASKED, epsilon=1), "20 rows.*has 19"),
         (lambda a, b, m: party({"y": Z[1:]}).dcor_with(m, "y", epsilon=1), "20 rows.*has 19"),
@@ -602,7 +602,7 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
         (own(permutations=0), "permutations=0 is not an integer from 1 on"),
         (own(permutations=True), "permutations=True is not an integer"),
         (own(alpha=2), "between 0 and 1"),
-        (own(asked=ASKED), "another view"),
+        (own(asked=ASKED), "only used if other= is a view"),
         (own(delta=0.1), "delta"),
         (own(columns="x"), "no column 'x'"),
         (written(protocol="magic"), "unknown"),
