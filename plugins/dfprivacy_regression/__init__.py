@@ -1,4 +1,4 @@
-"""Regression of a private table, with intervals that hold the noise.
+"""Linear and logistic regression of a private table, with confidence intervals that include the noise.
 
 Mechanisms: ``view.ols``, ``view.logit``.
 """

@@ -1,4 +1,4 @@
-"""Cases for the audit of regressions."""
+"""Example calls of linear and logistic regression, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a regression for the audit: numbers and categories, both neighbour relations."""
+    """Return example calls of a regression, with numeric and categorical columns, under both relations."""
     known: dict[str, Any] = {
         "bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)},
         "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]},

@@ -1,4 +1,4 @@
-"""The design of a regression: its columns, and the sums that give its moment matrix."""
+"""Designs of regressions: their columns, coefficients, and the sums that determine the moment matrix."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Design:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All columns of the design, without the weights."""
+        """All columns of the design, except the column of weights."""
         return tuple(dict.fromkeys((*self.numbers, self.outcome, *self.factors)))
 
     @property
     def read_columns(self) -> tuple[Column, ...]:
-        """All columns of the design, with the weights."""
+        """All columns of the design, including the column of weights."""
         return self.columns if self.weights is None else (*self.columns, self.weights)
 
     @property
@@ -83,16 +83,16 @@ class Design:
 
     @property
     def covered_population(self) -> str:
-        """Population that the intervals cover: numbers are clipped to their bounds."""
+        """Population that confidence intervals cover; it is limited if numeric columns are clipped to bounds."""
         return "population" if self._is_binary and not self.numbers else "limited population"
 
     @property
     def dummies(self) -> range:
-        """Indices of the dummy regressors."""
+        """Indices of the dummy variables among the coefficients."""
         return range(1 + len(self.numbers), self.width)
 
     def same_factor(self, i: int, j: int) -> bool:
-        """Whether regressors i and j are dummies of the same factor."""
+        """Return whether regressors i and j are dummy variables of the same factor."""
         groups = self._dummy_groups()
         return any(i in group and j in group for group in groups)
 
@@ -167,16 +167,16 @@ class Design:
         return start, taken
 
     def moment_entries(self) -> Sequence[tuple[int, int, bool]]:
-        """Return the entries (i, j) of M that are measured, in order, and whether as 2z² - 1 in place of z²."""
+        """Return the measured entries (i, j) of M, and whether each is measured as 2z² - 1 in place of z²."""
         numbers = self._scaled_indices()
         return [(i, j, i == j and i in numbers) for i, j in _moment_entries(self)]
 
     def row_weights(self, batch: features.Batch) -> Numbers | float:
-        """Return v of the rows of a batch: weights over their upper bound; 1 without weights."""
+        """Return the weight of each row of a batch divided by its upper bound; 1 without weights."""
         return 1.0 if self.weights is None else batch.values(self.weights) / self.weights.high
 
     def rows(self, batch: features.Batch) -> Numbers:
-        """Return (x, y) of the rows of a batch, without the constant, shape (q, batch.size)."""
+        """Return regressors and outcome (x, y) of the rows of a batch, without constant, shape (q, batch.size)."""
         rows = np.empty((self.width, batch.size))
         for at, column in enumerate(self.numbers):
             rows[at] = batch.standardized(column)
@@ -193,7 +193,7 @@ class Design:
         return rows
 
     def units_map(self) -> tuple[Numbers, Numbers]:
-        """Return the affine map from scaled coefficients b to the columns' units: start + map @ b.
+        """Return the affine map, start + map @ b, from scaled coefficients b to coefficients in the columns' units.
 
         Returns
         -------
@@ -228,7 +228,7 @@ def _moment_entries(design: Design) -> Sequence[tuple[int, int]]:
 
 @lru_cache(maxsize=64)
 def _moment_index(design: Design) -> NDArray[np.intp]:
-    """Compute `Design.moment_index`."""
+    """Return the index of each entry of the moment matrix M in the vector of moments of a design."""
     entries = _moment_entries(design)
     index = np.full((design.width + 1,) * 2, len(entries) + 1)
     index[0, 0] = 0

@@ -1,4 +1,4 @@
-"""A regression as an estimator of scikit-learn: it predicts, and cannot be fitted again."""
+"""Scikit-learn estimators with released coefficients, which predict and cannot be fitted again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _ReleasedEstimator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """The regressors, as scikit-learn names them."""
+        """Names of the regressors, as scikit-learn calls this attribute."""
         return np.array(self.regressors, dtype=object)
 
     @property
@@ -86,10 +86,10 @@ class _ReleasedEstimator(BaseEstimator):  # type: ignore[misc] # scikit-learn ha
 
 
 class ReleasedRegressor(RegressorMixin, _ReleasedEstimator):  # type: ignore[misc]
-    """The released coefficients of `ols`, as a regressor of scikit-learn."""
+    """Scikit-learn regressor with the released coefficients of `ols`."""
 
     def predict(self, X: Any) -> NDArray[np.float64]:
-        """Predict the mean outcome.
+        """Predict the mean outcome of each row.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class ReleasedRegressor(RegressorMixin, _ReleasedEstimator):  # type: ignore[mis
 
 
 class ReleasedClassifier(ClassifierMixin, _ReleasedEstimator):  # type: ignore[misc]
-    """The released coefficients of `logit`, as a binary classifier of scikit-learn for the event."""
+    """Scikit-learn binary classifier of the event, with the released coefficients of `logit`."""
 
     @property
     def classes_(self) -> NDArray[np.bool_]:
@@ -113,7 +113,7 @@ class ReleasedClassifier(ClassifierMixin, _ReleasedEstimator):  # type: ignore[m
         return np.array([False, True])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Predict the probabilities of both classes, no event and the event.
+        """Predict the probabilities of no event and of the event for each row.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class ReleasedClassifier(ClassifierMixin, _ReleasedEstimator):  # type: ignore[m
         return np.column_stack([1 - happens, happens])
 
     def predict(self, X: Any) -> NDArray[np.bool_]:
-        """Predict whether the event has a probability above 1/2.
+        """Predict for each row whether the event has a probability above 1/2.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Formulas: an outcome and its regressors, read from a formula or from names."""
+"""Parsing of regression designs, from a formula or from names of columns."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ _FACTOR_TERM = re.compile(r"C\(\s*(.*?)\s*\)")
 _QUOTED = re.compile("`([^`]*)`")
 _TERMS_MAX = 200
 _LENGTH_MAX = 5000
-_NAMED_EXPRESSION_HINT = "Compute it before: view.with_columns(name=...), and name that column."
+_NAMED_EXPRESSION_HINT = (
+    "Compute the column before the call, view.with_columns(name=...), and name it in the formula."
+)
 _FORMULA_HINT = (
     'Write "outcome ~ a + b + C(category) + log(c) + a:b", or give the names: outcome, ["a", "b"]. An intercept is '
-    "always there."
+    "always included."
 )
 _FUNCTIONS: dict[str, Any] = {
     **{name: getattr(np, name) for name in ("log", "log10", "log1p", "exp", "sqrt", "abs")},
@@ -50,7 +52,7 @@ _OPERATORS: dict[type[ast.AST], Any] = {
 
 @dataclass(frozen=True)
 class _Factor:
-    """A factor of a term: a number, or a column of categories.
+    """Factor of a term of a formula: a numeric or a categorical column.
 
     Attributes
     ----------
@@ -59,7 +61,7 @@ class _Factor:
     column : Column
         The column, which is computed if the factor is a function.
     levels : tuple
-        Of a column of categories, all of them; else empty.
+        All categories of a categorical column; else empty.
     """
 
     text: str
@@ -163,7 +165,7 @@ def _is_factor(term: object, known: Mapping[str, Column]) -> bool:
 
 
 def _parsed_terms(formula: str) -> list[tuple[str, ...]]:
-    """Return the terms of the right-hand side of a formula; products come after their factors."""
+    """Return the terms of the right-hand side of a formula, products after their factors."""
     from formulaic.errors import FormulaicError  # which takes a while, and plain formulas have no need of it
     from formulaic.parser import DefaultFormulaParser
 
@@ -173,7 +175,9 @@ def _parsed_terms(formula: str) -> list[tuple[str, ...]]:
         raise ArgumentError(f"{wrong}: it has more than {_LENGTH_MAX:,} characters.", _FORMULA_HINT)
     try:
         if _max_terms(parser.get_ast(formula)) > _TERMS_MAX:
-            raise ArgumentError(f"{wrong}: they may be more than {_TERMS_MAX} terms.", "Write out those you want.")
+            raise ArgumentError(
+                f"{wrong}: it may expand to more than {_TERMS_MAX} terms.", "Write out the terms that you need."
+            )
         terms: Any = parser.get_terms(formula).root
     except (FormulaicError, RecursionError, ValueError, SyntaxError) as error:
         why = re.sub(r"\x1b\[[0-9;]*m|\u29db|\u29da", "", str(error)).partition("\n")[0]
@@ -182,12 +186,12 @@ def _parsed_terms(formula: str) -> list[tuple[str, ...]]:
         raise ArgumentError(f"{wrong}: it has several parts.", _FORMULA_HINT)
     found = [tuple(_unquoted(factor.expr) for factor in term.factors) for term in terms]
     if ("1",) not in found:
-        raise ArgumentError(f"{wrong}: it leaves the intercept out.", "An intercept is always there.")
+        raise ArgumentError(f"{wrong}: it leaves the intercept out.", "An intercept is always included.")
     return sorted(found, key=len)
 
 
 def _max_terms(node: Any) -> float:
-    """Bound the number of terms that a parsed formula expands to."""
+    """Return an upper bound of the number of terms that a parsed formula expands to."""
     parts = [_max_terms(part) for part in getattr(node, "args", ())]
     match str(getattr(node, "operator", "")):
         case "**" | "^":
@@ -206,7 +210,7 @@ def _unquoted(text: str) -> str:
 
 
 def _factor(text: object, known: Mapping[str, Column]) -> _Factor:
-    """Read a factor of a term: a column, C(column), or an expression of columns."""
+    """Parse a factor of a term: a column, C(column), or an expression of columns."""
     if isinstance(text, str) and text in known:
         column = known[text]
         return (
@@ -219,7 +223,8 @@ def _factor(text: object, known: Mapping[str, Column]) -> _Factor:
         column = _known_column(_unquoted(named[1]), known)
         if column.categories is None:
             raise SchemaError(
-                f"Column {column.name!r} has no categories.", "Declare them: protect(..., categories={...})."
+                f"Column {column.name!r} has no categories.",
+                "Declare its categories: protect(..., categories={...}).",
             )
         return _Factor(f"C({column.name})", replace(column, bounds=None), column.categories)
     expression = _expression(text, known)
@@ -234,7 +239,7 @@ def _factor(text: object, known: Mapping[str, Column]) -> _Factor:
 
 
 def _expression(text: object, known: Mapping[str, Column]) -> Expression:
-    """Read an expression of columns, such as ``log(income)`` or ``I(age ** 2)``."""
+    """Parse an expression of columns, such as ``log(income)`` or ``I(age ** 2)``."""
     if not isinstance(text, str) or text.isidentifier() or "(" not in text:
         _known_column(text, known)  # which is not there
     names: dict[str, str] = {}
@@ -248,13 +253,13 @@ def _expression(text: object, known: Mapping[str, Column]) -> Expression:
     except (SyntaxError, ValueError, RecursionError, MemoryError, KeyError, TypeError):
         raise ArgumentError(
             f"The term {str(text)[:100]!r} is not supported.",
-            f"There are + - * / ** in I(...), {', '.join(_FUNCTIONS)} of columns. {_NAMED_EXPRESSION_HINT}",
+            f"Supported are + - * / ** in I(...), and {', '.join(_FUNCTIONS)} of columns. {_NAMED_EXPRESSION_HINT}",
         ) from None
     return found
 
 
 def _evaluate(tree: ast.AST, names: Mapping[str, str]) -> Any:
-    """Return the value of a parsed expression; raise a KeyError or TypeError for other operations."""
+    """Return the value of a parsed expression; raise KeyError or TypeError if an operation is not supported."""
     match tree:
         case ast.Name(name):
             return col(names.get(name, name))
@@ -274,7 +279,7 @@ def _evaluate(tree: ast.AST, names: Mapping[str, str]) -> Any:
 def _regressors(
     outcome: Column, terms: Sequence[tuple[str, ...]], known: Mapping[str, Column]
 ) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return the numeric and the categorical regressors; products of several columns are numbers."""
+    """Return the numeric and the categorical regressors; a product of several columns is numeric."""
     numbers, categorical = list[Column](), list[Column]()
     spanned: dict[frozenset[str], set[frozenset[str]]] = {frozenset(): {frozenset()}}
     for term in (tuple(_factor(text, known) for text in term) for term in terms):
@@ -292,7 +297,7 @@ def _regressors(
     for each in categorical:
         if len(each.categories or ()) < 2:  # noqa: PLR2004 - the first is what others are compared with
             raise ArgumentError(
-                f"Column {each.name!r} has one category, so it is constant.", "Leave it out of the regressors."
+                f"Column {each.name!r} has one category, so it is constant.", "Omit it from the regressors."
             )
     return tuple(numbers), tuple(categorical)
 
@@ -365,4 +370,4 @@ def _check_regressors(outcome: Column, regressors: Sequence[Column]) -> None:
     if twice:
         raise ArgumentError(f"The regressors {twice!r} are named twice.", "Name each regressor once.")
     if outcome.name in {each.name for each in regressors}:
-        raise ArgumentError(f"The outcome {outcome.name!r} is also a regressor.", "Leave it out of the regressors.")
+        raise ArgumentError(f"The outcome {outcome.name!r} is also a regressor.", "Omit it from the regressors.")

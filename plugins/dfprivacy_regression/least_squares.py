@@ -1,4 +1,4 @@
-"""Least squares from noisy second moments, and from a noisy score."""
+"""Least-squares estimates from noisy second moments and from a noisy score."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MIN_VARIANCE = 1e-4  # of the squared half-width of the outcome's bounds: resid
 
 @dataclass(frozen=True)
 class NoisySums:
-    """Coordinates of a noisy sum: values, scales of their cube noise, and dimension of the whole sum."""
+    """Coordinates of a noisy vector of sums: values, scales of their cube noise, and dimension of the vector."""
 
     values: Numbers
     scales: Numbers
@@ -37,12 +37,12 @@ class NoisySums:
 
     @classmethod
     def from_measurement(cls, measured: NoisyValue) -> NoisySums:
-        """Return the noisy sums of a measurement."""
+        """Construct the noisy sums from a measurement."""
         return cls(measured.values.ravel(), measured.scales.ravel(), measured.values.size)
 
     @property
     def variances(self) -> Numbers:
-        """Variances of the noise."""
+        """Variance of the noise in each sum."""
         return NoiseLaw(1.0, kind="cube", dimension=self.dimension).variance * self.scales**2
 
 
@@ -74,7 +74,7 @@ class DesignMoments:
     def from_sums(
         cls, design: Design, n: int | None, *measured: NoisySums, rows: int = 0, beyond: tuple[NoisyValue, ...] = ()
     ) -> DesignMoments:
-        """Return the moments from several measurements of the same sums, weighted by inverse variances.
+        """Construct the moments from several measurements of the same sums, weighted by inverse variances.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class DesignMoments:
 
     @cached_property
     def beyond_bounds(self) -> tuple[dict[str, Sides], tuple[str, ...]]:
-        """Shares of the rows beyond the bounds of each column, and notes on these shares."""
+        """Share of the rows below and above the bounds of each column, and notes on these shares."""
         columns = self.design.bounded_columns
         clipped, notes = shares_beyond_bounds(self.beyond, columns, self.rows[0], moved="coefficient")
         return {column.name: each for column, (each,) in zip(columns, clipped, strict=False)}, notes
@@ -124,12 +124,12 @@ class DesignMoments:
         return covariance
 
     def matrix(self, moments: Numbers) -> Numbers:
-        """Return vectors of moments as moment matrices M, shape (..., q + 1, q + 1)."""
+        """Return vectors of moments rearranged as moment matrices M, shape (..., q + 1, q + 1)."""
         matrix: Numbers = moments[..., self.design.moment_index()]
         return matrix
 
     def combined_with(self, sums: NoisySums, means: Numbers, units: Numbers, shift: Numbers) -> DesignMoments:
-        """Return moments combined with further sums: units * sums + shift = means @ moments + noise.
+        """Return moments combined with further sums that obey units * sums + shift = means @ moments + noise.
 
         Parameters
         ----------
@@ -155,12 +155,12 @@ class DesignMoments:
         )
 
     def estimate(self) -> LeastSquares | None:
-        """Return the least-squares estimate; None if the matrix of the regressors is not positive definite."""
+        """Return the least-squares estimate; None if the regressors' moment matrix is not positive definite."""
         M = self.matrix(self.moments)
         return LeastSquares(self, M) if np.linalg.eigvalsh(M[:-1, :-1])[0] > 0 else None
 
     def eigenvalue_ratio(self) -> float:
-        """Return the smallest eigenvalue of the regressors' scatter matrix, in standard errors of its noise."""
+        """Return the smallest eigenvalue of the regressors' scatter matrix, divided by its noise standard error."""
         M = self.matrix(self.moments)
         n, at = M[0, 0], self.design.moment_index()[1:-1, 1:-1]
         if n <= 0:
@@ -170,7 +170,7 @@ class DesignMoments:
         return least / noise if noise else math.copysign(math.inf, least)
 
     def draws(self) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-        """Draw possible noise-free moment matrices M.
+        """Draw noise-free moment matrices M that agree with the noisy moments.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class DesignMoments:
 
 
 def _assumed_moments(design: Design, n: int, m: int) -> Numbers:
-    """Return the m moments that a plan assumes: sds of a sixth of the range, equally frequent categories."""
+    """Return the m moments that a plan assumes: a sixth of the range as sd, and equally frequent categories."""
     index = design.moment_index()
     moments = np.zeros(m)
     moments[index.diagonal()] = n / 9
@@ -202,7 +202,7 @@ def _assumed_moments(design: Design, n: int, m: int) -> Numbers:
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """A least-squares estimate from noisy moments.
+    """Least-squares estimate from noisy moments.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ class LeastSquares:
 
     @cached_property
     def b(self) -> Numbers:
-        """Estimated coefficients, for scaled columns."""
+        """Estimated coefficients of the columns scaled to [-1, 1]."""
         b: Numbers = self.inverse @ self.M[:-1, -1]
         return b
 
@@ -238,7 +238,7 @@ class LeastSquares:
 
     @cached_property
     def residual_squares(self) -> tuple[float, float]:
-        """Sum of the squared residuals, possibly negative, and the standard error of its noise."""
+        """Noisy sum of the squared residuals, which can be negative, and the standard error of its noise."""
         weights = self._score_map[-1]
         variance = float(weights @ self.known.covariance @ weights)
         return float(weights @ self.known.moments), math.sqrt(max(variance, 0.0))
@@ -256,7 +256,7 @@ class LeastSquares:
         return covariance
 
     def residual_bound(self, noise: float) -> float:
-        """Return the bound at which the second stage clips residuals, computed from released numbers.
+        """Return the bound to which the second stage clips residuals, computed from released numbers.
 
         Three standard deviations, as far as they are known. Farther where that costs little: up to where the noise
         of the score is a third of its sampling error, and no farther than residuals go.
@@ -276,7 +276,7 @@ class LeastSquares:
 
 
 def score_map(known: DesignMoments, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
-    """Return the linear map from the moments to the score at coefficients b, if no residual is clipped.
+    """Return the linear map from the moments to the score at coefficients b, assuming that no residual is clipped.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Linear regression of a private table."""
+"""Linear regression of a private table by least squares: ``view.ols``."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class OLSMeasurement:
 
 
 def known_columns(columns: Iterable[Column]) -> dict[str, Column]:
-    """Return the columns that have bounds or categories, by name."""
+    """Return a dict of the columns that have bounds or categories, by name."""
     return {each.name: each for each in columns if each.bounds is not None or each.categories is not None}
 
 
@@ -228,7 +228,7 @@ def ols(
 
 
 def _combine_stages(known: DesignMoments, score: Score, scored: NoisySums, sizes: Numbers | None) -> OLSMeasurement:
-    """Combine moments and score; the errors cover the clipped part of the residuals.
+    """Combine the moments and the score, with standard errors that cover the clipped part of the residuals.
 
     W = Σ(|e| - c)₊ was measured. Clipping moves the score of x_j by W max|x_j| at most, for which W times the root
     mean square of x_j is one more standard error of it. It takes between 2cW and (2c + top)W off the squares.
@@ -255,7 +255,7 @@ def _combine_stages(known: DesignMoments, score: Score, scored: NoisySums, sizes
 def weighted_design(
     curator: Curator, design: Design, weights: Column | None, nan_policy: NanPolicy
 ) -> tuple[Design, tuple[Column, ...]]:
-    """Return the design with its weights, and the columns in which a missing value excludes a row."""
+    """Return the design with weights added, and the columns in which a missing value excludes a row."""
     gaps = curator.gaps(design.columns, nan_policy)
     if weights is None:
         return design, gaps
@@ -267,7 +267,7 @@ def weighted_design(
 def moment_features(
     design: Design, n: int | None, gaps: tuple[Column, ...]
 ) -> tuple[features.RowFeatures, int | None]:
-    """Return the features of the moments, and the number of rows unless it is measured with them.
+    """Return the features whose sums are the moments, and the number of rows, None if the features count it.
 
     Where rows only change, one that is left out may be as far from the others as these are from each other: a count
     of complete rows may have twice the weight. Fewer rows than coefficients are refused.
@@ -275,7 +275,7 @@ def moment_features(
     if n is not None and n <= design.width:
         raise ArgumentError(
             f"{n} rows are too few for {design.width} coefficients.",
-            "Name fewer regressors, or ask a view with more rows.",
+            "Use fewer regressors, or a table with more rows.",
         )
     if design.weights is not None:
         weighted = WeightedMoments(design)
@@ -285,7 +285,7 @@ def moment_features(
 
 
 def signal_to_noise(curator: Curator, dimension: int, design: Design) -> float:
-    """Return the signal-to-noise ratio of the moments, from public numbers that are equal for all groups.
+    """Return the expected signal-to-noise ratio of the moments, from public numbers that all groups share.
 
     The signal is the regressors' scatter, if that is 1/9 a row, times a typical weight.
     """
@@ -302,7 +302,7 @@ def _sum_noise(curator: Curator, dimension: int, share: Fraction) -> float:
 
 @ols.concludes
 def conclude_ols(measured: OLSMeasurement, *, alpha: Probability = 0.05, confidence: Probability = 0.95) -> OLS:
-    """Compute the coefficients, their errors and R² from the measured moments.
+    """Compute the coefficients, their standard errors and R² from the measured moments.
 
     Intervals are quantiles of a confidence distribution: the average, over draws of what the moments may be without
     the noise, of Student's distributions around the coefficients that follow. A draw whose matrix of the regressors
@@ -392,7 +392,7 @@ def _rsquared_margin(known: DesignMoments, fit: LeastSquares, outside: float) ->
 
 
 def _rsquared(M: Numbers, b: Numbers) -> Numbers:
-    """Compute R², from 0 to 1."""
+    """Compute the coefficient of determination R², clipped to [0, 1]."""
     total = np.maximum(M[..., -1, -1] - M[..., 0, -1] ** 2 / np.maximum(M[..., 0, 0], 1.0), _MIN_VARIANCE)
     rest = M[..., -1, -1] - np.einsum("...i,...i->...", b, M[..., :-1, -1])
     explained: Numbers = np.clip(1 - rest / total, 0.0, 1.0)
@@ -408,7 +408,7 @@ def _sampling_covariance(measured: OLSMeasurement, fit: LeastSquares, change: Nu
 
 
 def with_variances(covariance: Numbers, variances: Numbers) -> Numbers:
-    """Return a covariance matrix with the same correlations and other variances."""
+    """Return a covariance matrix with the same correlations and the given variances."""
     sd = np.sqrt(variances / np.diag(covariance))
     scaled: Numbers = covariance * np.outer(sd, sd)
     return scaled
@@ -420,20 +420,24 @@ def _notes(measured: OLSMeasurement, fit: LeastSquares | None, *, informative: b
         _, vectors = np.linalg.eigh(known.matrix(known.moments)[1:-1, 1:-1])
         notes.append(f"Uninformative: {collinear_note(known.design.names[1:], vectors[:, 0])}")
     elif fit is not None and fit.residual_squares[0] <= 0:
-        notes.append("The residuals' variance is not clearly above its noise: errors are upper bounds.")
+        notes.append(
+            "The variance of the residuals is not clearly above its noise: standard errors are upper bounds."
+        )
     if measured.outlying is not None:
         reach = known.design.outcome.half * measured.outlying
         notes.append(
-            f"Outliers: some residuals are beyond ±{reach:.3g}, where the score is clipped. Errors are larger, "
-            "and cover the clipped part."
+            f"Outliers: some residuals are clipped, as they are beyond ±{reach:.3g}. Standard errors are larger, "
+            "to cover the clipped part."
         )
     if measured.stages in {"one", "again"} and informative:
-        notes.append("Errors are classical: they assume that residuals have the same variance in all rows.")
+        notes.append(
+            "Standard errors are classical: they assume that residuals have the same variance in all rows."
+        )
     return (*notes, *known.beyond_bounds[1])
 
 
 def regression_planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]]:
-    """Return a function that plans a regression: it predicts the errors of the coefficients.
+    """Return a function that plans a regression: it predicts the standard errors of the coefficients.
 
     The fit is that of the method's second half, whose stages no function of one release describes.
     """

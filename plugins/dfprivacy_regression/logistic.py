@@ -1,4 +1,4 @@
-"""Logistic regression of a private table."""
+"""Logistic regression of a private table: ``view.logit``."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ _LAST_STEP = 2.0  # standard errors that the last step may leave open, by how mu
 _MIN_EVENTS = 10.0  # rows of the rarer outcome for each coefficient, and
 _EVENT_ERRORS = 3.0  # noise standard errors by which they must be more
 _NOT_CONVERGED = (
-    "the fit did not converge, so its coefficients are unknown. Tighter bounds, logarithms of skewed "
-    "regressors, more rows or more epsilon would help."
+    "the fit did not converge, so its coefficients are unknown. Use tighter bounds, logarithms of "
+    "skewed regressors, more rows or a larger epsilon."
 )
 _RARE_NOTE = (
     "{:,.0f} ± {:,.0f} rows{} have the rarer outcome, and {} coefficients need {:,.0f} or more. "
-    "More rows, more epsilon or fewer regressors would help."
+    "Use more rows, a larger epsilon or fewer regressors."
 )
 _RARE_WEIGHTED = ", counted by weight over the largest,"
 
@@ -231,7 +231,7 @@ def logit(
 
 
 def _rarer_outcome_rows(known: DesignMoments) -> tuple[float, float]:
-    """Return the noisy number of rows with the rarer outcome, and its standard error."""
+    """Return the noisy number of rows with the less frequent outcome, and its standard error."""
     index = known.design.moment_index()
     n, ones = known.moments[[0, index[0, -1]]]
     variances = np.diag(known.covariance)[[0, index[0, -1]]]
@@ -239,7 +239,7 @@ def _rarer_outcome_rows(known: DesignMoments) -> tuple[float, float]:
 
 
 def _information_change(known: DesignMoments, way: Numbers) -> float:
-    """Bound the relative change of a typical row's Fisher information along a Newton step.
+    """Return an upper bound of the relative change of a typical row's Fisher information along a Newton step.
 
     The logarithm of σ(t)(1 - σ(t)) changes by less than t does, and that by the root mean square of xᵀway.
     """
@@ -251,7 +251,7 @@ def _information_change(known: DesignMoments, way: Numbers) -> float:
 def conclude_logit(
     measured: LogitMeasurement, *, alpha: Probability = 0.05, confidence: Probability = 0.95
 ) -> Logit:
-    """Compute coefficients with errors that cover sampling, noise and unfinished Newton steps."""
+    """Compute coefficients with standard errors that cover sampling, noise and unfinished Newton steps."""
     known, design, information = measured.known, measured.known.design, measured.information
     start, change = design.units_map()
     last = measured.step

@@ -1,4 +1,4 @@
-"""Results of regressions."""
+"""Results of linear and logistic regressions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ STAGES = {
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Regression(Release):
-    """Base class of regression results: coefficients with errors, named as in statsmodels.
+    """Base class of regression results, with the attributes of statsmodels' results.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Regression(Release):
     formulas: dict[str, Any] = field(default_factory=dict)
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the coefficients under normal draws of the noise with its covariance."""
+        """Return the coefficients under random normal draws of the noise."""
         known = [each for each in self.params.values() if each is not None]
         if len(known) < len(self.params) or not np.isfinite(self.noise_covariance).all():
             return super()._replicates()  # which refuses it
@@ -129,7 +129,7 @@ class Regression(Release):
 
     @property
     def rejected(self) -> dict[str, bool]:
-        """Whether each coefficient differs from 0 at the level `alpha`."""
+        """Whether each coefficient differs significantly from 0 at level `alpha`."""
         return {name: p < self.alpha for name, p in self.pvalues.items()}
 
     def conf_int(self) -> dict[str, ConfidenceInterval]:
@@ -144,11 +144,11 @@ class Regression(Release):
 
     @property
     def names_of_regressors(self) -> list[str]:
-        """Names of the regressors: numeric columns, then factors."""
+        """Names of the regressors, first numeric columns and then categorical columns."""
         return [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
 
     def linear_predictor(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return the linear predictor for rows with known regressors.
+        """Return the linear predictor for given values of the regressors.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Regression(Release):
         return self._design_matrix(at) @ self._coefficient_vector()
 
     def _design_matrix(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Return the design matrix of rows with known regressors, the constant first."""
+        """Return the design matrix for given values of the regressors, with the constant as first column."""
         names = self.names_of_regressors
         formulas: dict[str, Any] = {name: read_column(name, **of) for name, of in self.formulas.items()}
         needed = {
@@ -173,7 +173,7 @@ class Regression(Release):
         gone = [name for name in every if name not in at]
         if gone:
             raise ArgumentError(
-                f"at= has no value for {', '.join(map(repr, gone))}.", f"at= needs {', '.join(every)}."
+                f"at= has no value for {', '.join(map(repr, gone))}.", f"Give at= values of {', '.join(every)}."
             )
         given = {
             name: np.atleast_1d(np.asarray(at[name])) if name in at else formulas[name].values_of(at)
@@ -184,12 +184,13 @@ class Regression(Release):
         for name, low, high in self.regressors:
             numbers = given[name].astype(np.float64)
             if np.isnan(numbers).any():
-                raise ArgumentError(f"at= has missing values of {name!r}.", "Give a number for each row.")
+                raise ArgumentError(f"at= has missing values of {name!r}.", "Give a number, not NaN, for each row.")
             columns.append(np.broadcast_to(np.clip(numbers, low, high), rows))
         for name, categories in self.factors:
             if not np.isin(given[name], np.array(categories)).all():
                 raise ArgumentError(
-                    f"at= has a value of {name!r} that is not a category.", f"The categories are {categories!r}."
+                    f"at= has a value of {name!r} that is not a category of the column.",
+                    f"The categories are {categories!r}.",
                 )
             columns += [np.broadcast_to(given[name] == each, rows) for each in categories[1:]]
         return np.column_stack(columns).astype(np.float64)
@@ -219,23 +220,23 @@ class Regression(Release):
         return f"The {weighted}{self._coefficient} of {what} for {of} is {told}{how}{more}."
 
     def _noise_share(self, name: str) -> float | None:
-        """Return the share of the width of a coefficient's interval that is due to noise."""
+        """Return the share of the width of a coefficient's confidence interval that is due to noise."""
         error, noise = self.bse[name], self.noise_standard_errors[name]
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0))) if math.isfinite(error) else None
 
     def _outcome_words(self) -> tuple[str, str]:
-        """Return the printed words for the outcome, and the unit of the coefficients."""
+        """Return the printed name of the outcome, and the unit of the coefficients."""
         outcome, event = self._event_words()
         return self._label(outcome) + event, "" if event else self._unit(outcome)
 
     def _event_words(self) -> tuple[str, str]:
-        """Return the printed words for the outcome's column, and for the category that counts as 1."""
+        """Return the printed names of the outcome's column and of the category that counts as 1."""
         outcome, _, event = self.formula.partition(" ~ ")[0].partition(" == ")
         outcome = outcome.removeprefix("(") if event else outcome
         return outcome, f" = {event.removesuffix(')').strip(chr(39))}" if event else ""
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State each coefficient with its test."""
+        """Return the coefficients with their tests as rows of a tidy table."""
         fields: dict[str, dict[str, Any]] = {
             "estimate": self.params,
             "standard_error": self.bse,
@@ -294,7 +295,7 @@ class Regression(Release):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def _term_words(self, term: str) -> str:
-        """Return the printed words for a coefficient: the column, and its category against the baseline."""
+        """Return the printed name of a coefficient: its column, and a category against the baseline category."""
         for name, categories in self.factors:
             for each in categories[1:]:
                 if name in self.column_words and term == f"C({name})[T.{each}]":
@@ -302,7 +303,7 @@ class Regression(Release):
         return self._with_units(term)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the coefficients with their intervals, without the intercept."""
+        """Draw all coefficients except the intercept, with their confidence intervals."""
         names = [name for name in self.params if name != "Intercept"]
         known = [math.isfinite(self.low[name]) for name in names]
         ends = [(self.params[name] or 0.0, self.low[name], self.high[name]) for name in names]
@@ -320,11 +321,11 @@ class Regression(Release):
     _row_counts = ("nobs",)
 
     def _fit_text(self) -> str:
-        """Describe the goodness of fit."""
+        """Return a phrase that states the goodness of fit."""
         raise NotImplementedError
 
     def _prediction_variance(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the variance of predictions for design rows x; infinite where a coefficient is unknown."""
+        """Return the variance of predictions for rows x of a design matrix; infinite for unknown coefficients."""
         known = np.where(np.isfinite(self.covariance), self.covariance, 0.0)
         lost = np.isinf(np.diag(self.covariance))
         variance: NDArray[np.float64] = np.einsum("ni,ij,nj->n", x, known, x)
@@ -378,7 +379,7 @@ class OLS(Regression):
         return ReleasedRegressor(self.formula, self.names_of_regressors, self.linear_predictor)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
-        """Predict the outcome for rows with known regressors.
+        """Predict the mean outcome for given values of the regressors.
 
         Parameters
         ----------
@@ -464,7 +465,7 @@ class Logit(Regression):
         return ReleasedClassifier(self.formula, self.names_of_regressors, self.linear_predictor)
 
     def predict(self, at: Mapping[str, Any]) -> Any:
-        """Predict the probability of the event for rows with known regressors.
+        """Predict the probability of the event for given values of the regressors.
 
         Parameters
         ----------
@@ -490,7 +491,7 @@ class Logit(Regression):
 
 
 def _format_or_none(number: float | None, how: str = ".4g") -> str:
-    """Return a formatted number, or "none" if there is no number."""
+    """Return a formatted number, or "none" if the number is None."""
     return "none" if number is None else format(number, how)
 
 
@@ -502,7 +503,7 @@ def common_fields(
     interval: tuple[Numbers, Numbers],
     pvalues: Numbers,
 ) -> dict[str, Any]:
-    """Return the fields that results of all regressions have, from arrays in the order of the coefficients."""
+    """Return the fields of every regression result, from arrays in the order of the coefficients."""
     design = known.design
     errors, added = (np.sqrt(np.maximum(np.diag(each), 0.0)) for each in (covariance, noise))
 
@@ -533,11 +534,11 @@ def common_fields(
 
 
 def collinear_note(names: Sequence[str], direction: Numbers) -> str:
-    """Return a note on regressors that are collinear up to noise, from the least eigenvector."""
+    """Return a note on regressors that noise may make collinear, from the eigenvector of the least eigenvalue."""
     far = np.abs(direction) > np.abs(direction).max() / 2
     blamed = [name for name, is_far in zip(names, far, strict=True) if is_far]
     return (
         f"the noise may make {', '.join(blamed)} collinear"
-        f"{' with the constant' if len(blamed) == 1 else ''}. More rows, more epsilon, tighter bounds or fewer "
-        "regressors would help."
+        f"{' with the constant' if len(blamed) == 1 else ''}. Use more rows, a larger epsilon, tighter bounds or "
+        "fewer regressors."
     )

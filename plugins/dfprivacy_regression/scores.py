@@ -1,4 +1,4 @@
-"""Later stages of a regression: scores at an earlier estimate, and Newton steps from a discriminant start."""
+"""Later stages of regressions: scores at an earlier estimate, and Newton steps from a discriminant analysis."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _MIN_EIGENVALUE = 0.7  # noise standard errors below which no eigenvalue of the 
 
 
 def n_score_sums(q: int, *, robust: bool) -> int:
-    """Return the number of sums that a `Score` of q coefficients has."""
+    """Return the number of sums in a `Score` of q coefficients."""
     return 2 * q + 2 if robust else q + 2
 
 
 def sigmoid(t: Numbers) -> Numbers:
-    """Return 1 / (1 + exp(-t))."""
+    """Return the logistic function 1 / (1 + exp(-t))."""
     probability: Numbers = 1 / (1 + np.exp(-np.clip(t, -30, 30)))
     return probability
 
@@ -61,7 +61,7 @@ class _UnitFeatures(features.RowFeatures):
 
 @final
 class WeightedMoments(_UnitFeatures):
-    """Weighted second moments of a design: v, and v z_i z_j, for the squares of numbers v (2z² - 1).
+    """Features whose sums are weighted second moments: v and v z_i z_j, or v (2z² - 1) for squares of numbers.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class WeightedMoments(_UnitFeatures):
 
 @final
 class Score(_UnitFeatures):
-    """Score of residuals clipped at c (ψ): x_j ψ/c, 2ψ²/c² - 1, 2w/top - 1; if robust 2 u_j² ψ²/c² - 1.
+    """Features of residuals clipped to ψ in [-c, c]: x_j ψ/c, 2ψ²/c² - 1, 2w/top - 1; if robust 2 u_j² ψ²/c² - 1.
 
     With weights v in [0, 1]: v x_j ψ/c, v (2ψ²/c² - 1), v (2w/top - 1), and v (2v u_j² ψ²/c² - 1).
 
@@ -144,7 +144,7 @@ class Score(_UnitFeatures):
         return rows.T
 
     def expected_sums(self, M: Numbers) -> Numbers:
-        """Return the expected sums for rows with moments M of (1, x, y), if no residual is clipped."""
+        """Return the expected sums for rows with moments M of (1, x, y), assuming that no residual is clipped."""
         v, n = np.append(self.b, -1.0), M[0, 0]
         squares = v @ M @ v / self.c**2
         sums = [*np.zeros(self.design.width), 2 * squares - n, -n]
@@ -156,7 +156,7 @@ class Score(_UnitFeatures):
 
 @final
 class LogisticScore(_UnitFeatures):
-    """Score x_j (y - σ(xᵀb)), or information x_i x_j σ (1 - σ), each coordinate in [-1, 1].
+    """Features of a logistic regression: score x_j (y - σ(xᵀb)), or information x_i x_j σ (1 - σ).
 
     Each is divided by the largest value that it can have at b, as xᵀb is within |b_1| + … + |b_q-1| of b_0; t in
     [0, 1], which is never negative, enters as 2t - 1. With weights v in [0, 1] all of this is multiplied by v, so
@@ -203,7 +203,7 @@ class LogisticScore(_UnitFeatures):
 
 @final
 class LogisticSquares(_UnitFeatures):
-    """Squares of weighted scores in given directions, v² u_j² (y - σ(xᵀb))², each coordinate in [0, 1].
+    """Features v² u_j² (y - σ(xᵀb))²: squares of weighted logistic scores in given directions.
 
     With u_j = a_jᵀx, and a_j of an L1 norm of at most 1, u_j is in [-1, 1], and a weight v in [0, 1]. The squares
     are divided by the largest that (y - σ)² can be at b, as a `LogisticScore` is.
@@ -249,14 +249,14 @@ class LogisticSquares(_UnitFeatures):
 
 
 def _probability_range(b: Numbers) -> tuple[float, float, float]:
-    """Return the least probability of a row at coefficients b, the one nearest 1/2, and the largest."""
+    """Return the smallest possible probability at coefficients b, the one nearest to 1/2, and the largest."""
     reach = float(np.abs(b[1:]).sum()) or 1.0
     low, nearest, high = sigmoid(np.array([b[0] - reach, max(abs(b[0]) - reach, 0.0), b[0] + reach])).tolist()
     return low, nearest, high
 
 
 def _rows_and_probabilities(design: Design, b: Numbers, batch: features.Batch) -> tuple[Numbers, Numbers, Numbers]:
-    """Return regressors (with the constant), outcomes, and probabilities at coefficients b, of a batch's rows."""
+    """Return regressors (with the constant), outcomes and probabilities at coefficients b of a batch's rows."""
     z = design.rows(batch)
     x = np.vstack([np.ones(batch.size), z[:-1]])
     t = np.full(batch.size, b[0])
@@ -266,7 +266,7 @@ def _rows_and_probabilities(design: Design, b: Numbers, batch: features.Batch) -
 
 
 def information_entries(design: Design) -> list[tuple[int, int, bool]]:
-    """Return the entries (i, j) of the information matrix to measure, and whether each can be negative."""
+    """Return the entries (i, j) of the information matrix that are measured, and whether each can be negative."""
     q, dummies = design.width, {0, *design.dummies}
     return [
         (i, j, i != j and not {i, j} <= dummies)
@@ -297,7 +297,7 @@ def discriminant_start(known: DesignMoments) -> Numbers:
 
 
 def _floored_inverse(matrix: Numbers, least: float) -> Numbers:
-    """Return the inverse of a symmetric matrix after its eigenvalues are raised to at least `least`."""
+    """Return the inverse of a symmetric matrix after raising its eigenvalues to at least `least`."""
     values, vectors = np.linalg.eigh(matrix)
     floored: Numbers = (vectors / np.maximum(values, max(least, 1e-9))) @ vectors.T
     return floored
@@ -315,7 +315,7 @@ def _shortened(vector: Numbers, longest: float) -> Numbers:
 
 @dataclass(frozen=True)
 class Information:
-    """Noisy Fisher information matrix at some coefficients, with the noise variance of each entry.
+    """Noisy Fisher information matrix at coefficients b, with the noise variance of each entry.
 
     Attributes
     ----------
@@ -329,7 +329,7 @@ class Information:
 
     @classmethod
     def for_normal_regressors(cls, known: DesignMoments, b: Numbers) -> Information:
-        """Return the information at coefficients b that the moments imply for normal regressors."""
+        """Estimate the information matrix at coefficients b from the moments, assuming normal regressors."""
         index = known.design.moment_index()[:-1, :-1]
         M = known.moments[index]
         n = max(float(M[0, 0]), 2.0)
@@ -347,7 +347,7 @@ class Information:
     def from_sums(
         cls, design: Design, b: Numbers, sums: Numbers, variance: float, rows: tuple[float, float]
     ) -> Information:
-        """Return the information matrix at coefficients b from its noisy entries.
+        """Construct the information matrix at coefficients b from noisy sums of its entries.
 
         The noise of each has the given variance; `rows` is the number of rows in their unit, and its variance.
         """
@@ -361,7 +361,7 @@ class Information:
         return cls(b, H, noise)
 
     def pooled_with(self, other: Information) -> Information:
-        """Return the mean of this and another information matrix, weighted by inverse variances.
+        """Return the mean of two information matrices, weighted by inverse noise variances.
 
         That may be off by some percent, so where noise is small it counts for nothing.
         """
@@ -371,12 +371,12 @@ class Information:
 
     @property
     def eigenvalue_error(self) -> float:
-        """Approximate standard error of the smallest eigenvalue due to noise."""
+        """Approximate standard error, due to noise, of the smallest eigenvalue of the information matrix."""
         return math.sqrt(float(self.noise.max()) * len(self.H))
 
     @property
     def inverse(self) -> Numbers:
-        """Inverse of the information matrix, after its eigenvalues are raised to half their noise."""
+        """Inverse of the information matrix after raising its eigenvalues to at least half their noise."""
         return _floored_inverse(self.H, self.eigenvalue_error / 2)
 
     def step(self, score: Numbers) -> Numbers:
