@@ -1,4 +1,4 @@
-"""Private kernel two-sample tests.
+"""Private kernel two-sample tests of two groups, of two tables, and of two parties.
 
 Mechanisms: ``view.kernel_two_sample``, ``view.kernel_message`` and ``view.kernel_locations``.
 """
@@ -24,7 +24,7 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Register the two-sample test, the message of one party, and the choice of test locations."""
+    """Register the two-sample test, the message to another party, and the choice of test locations."""
     register(kernel_two_sample.plans(plan_test))
     register(kernel_message)
     register(kernel_locations)

@@ -1,4 +1,4 @@
-"""Cases for the audit of the tests."""
+"""Example calls of kernel two-sample tests, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a method for the audit: public and private groups, two tables, categories."""
+    """Return example calls of a method, with public and private groups, two tables, and categories."""
     # Bounds of many lengthscales, so that two rows can be as far apart as any.
     bounds = {"x": (-3.0, 1.5)}
     few = {"columns": ["x"], "lengthscale": 0.4, "n_locations": 4, "nan_policy": "fill"}

@@ -1,4 +1,4 @@
-"""The design of a test: groups of rows, kernel and locations, with checks of the arguments."""
+"""Designs of kernel tests: groups of rows, kernel and locations, with checks of the arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ROWS_MAX = 2.0**32  # for which the rounding is charged where the number of row
 
 @dataclass(frozen=True)
 class Groups:
-    """Compared groups of rows, and public facts about their sizes.
+    """Two groups of rows that a test compares, and public facts about their sizes.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class Groups:
         *,
         paired: bool = False,
     ) -> Groups:
-        """Return two groups with public facts about their sizes, at no cost."""
+        """Construct the two groups from the arguments, with public facts about their sizes."""
         given = required_columns(curator, columns, nan_policy)
         counts = curator.sizes(by, pair)
         rows = sizes = None if counts is None else (int(counts[0]), int(counts[1]))
@@ -90,18 +90,18 @@ class Groups:
         smallest = min(sizes or rows or (2, 2))
         if smallest < 2:  # noqa: PLR2004
             raise ArgumentError(
-                f"The smallest group has {smallest} rows.", "The test needs at least two rows in every group."
+                f"The smallest group has {smallest} rows.", "Compare groups with at least two rows each."
             )
         return cls(by, pair, sizes, given, rows, paired)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns that name the group of a row: one column, or none if two tables are compared."""
+        """Columns that contain the group of a row: one column, or none if two tables are compared."""
         return () if self.by is None else (self.by,)
 
     @property
     def divisors(self) -> tuple[int, ...]:
-        """Divisors of the sums of each group: the number of compared rows if public, else of all rows."""
+        """Number by which each group's sums are divided: its compared rows if public, else all its rows."""
         return self.sizes or self.rows or (1, 1)
 
     @property
@@ -113,7 +113,7 @@ class Groups:
 
     @property
     def max_rows(self) -> float:
-        """Largest possible number of rows, for the bound of the rounding error."""
+        """Upper bound of the number of rows, for the bound of the rounding error."""
         return float(sum(self.rows or self.sizes or (_ROWS_MAX,)))
 
     def group_is_fixed(self, relation: str, public: frozenset[str]) -> bool:
@@ -121,7 +121,7 @@ class Groups:
         return relation == "replace_one" and {column.name for column in self.columns} <= public
 
     def rows_are_public(self, relation: str, public: frozenset[str]) -> bool:
-        """Return whether the set of compared rows is public."""
+        """Return whether it is public which rows are compared."""
         known = self.sizes is not None or (self.paired and {column.name for column in self.given} <= public)
         return known and self.group_is_fixed(relation, public)
 
@@ -147,14 +147,14 @@ class Groups:
         return Sample(embedding, rows, places), members[:, places]
 
     def pair_differences(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Return the sample of differences of all pairs, and a mask of the complete pairs."""
+        """Return the sample of differences of all pairs of rows, and a mask of the pairs without missing values."""
         assert self.by is not None  # noqa: S101 - pairs are of two groups
         codes, complete = rows.codes(self.by), self.complete_mask(rows)
         first, second = (np.flatnonzero(codes == self.by.code(value)) for value in self.pair)
         return Sample(embedding, rows, first, second), complete[first] & complete[second]
 
     def samples(self, rows: Batch, embedding: Embedding, *, paired: bool) -> list[Sample]:
-        """Return the sample of complete pairs, or the samples of complete rows of each group."""
+        """Return the sample of complete pairs or, without pairs, a sample of complete rows for each group."""
         if paired:
             every, complete = self.pair_differences(rows, embedding)
             return [every.subset(complete)]
@@ -181,7 +181,7 @@ Mismatch: TypeAlias = Annotated[float, Range(0, 1, exclusive="high")]
 
 @dataclass(frozen=True)
 class Design:
-    """Design of a test: its columns, kernel and locations.
+    """Design of a kernel test: its columns, kernel and locations.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ class Design:
         locations: object,
         n_locations: int,
     ) -> Design:
-        """Return the design for some arguments, after checking them."""
+        """Construct the design from the arguments of a test, after checking them."""
         if not columns or len({column.name for column in columns}) < len(columns):
             raise ArgumentError("columns= must name the compared columns, each once.", "Name at least one column.")
         points = location_points(columns, locations, n_locations)
@@ -216,7 +216,7 @@ class Design:
     def embedding(self, *, mapped: bool = True) -> Embedding:
         """Return the embedding of rows for this design."""
         if not mapped and len(self.lengthscales) > 1:
-            raise ArgumentError("The moments test takes one lengthscale.", "Give a single number.")
+            raise ArgumentError('method="moments" takes a single lengthscale.', "Give a number as lengthscale=.")
         return make_embedding(
             self.features, self.columns, self.lengthscales, self.points, self.mismatch, mapped=mapped
         )
@@ -232,7 +232,7 @@ class Design:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the design as JSON values."""
+        """Return the design as a dict of JSON values."""
         return {
             "columns": [column.name for column in self.columns],
             "domains": [column.describe() for column in self.columns],
@@ -265,21 +265,21 @@ def check_method(
     paired: bool,
     pvalue: bool,
 ) -> None:
-    """Check that the arguments apply to the method."""
+    """Check that the arguments apply to the chosen method of the test."""
     if variant is not None and method != "moments":
         raise ArgumentError(f"variant={variant!r} is an option of the moments test.", 'Use method="moments".')
     if variant is not None and features == "nystrom":
         raise ArgumentError(f"variant={variant!r} has no Nyström features.", 'Use features="me" or "scf".')
     if variant == "nte" and paired:
-        raise ArgumentError(
-            'variant="nte" compares two tables without pairs.', 'Use variant="tcmc", or leave out paired=.'
-        )
+        raise ArgumentError('variant="nte" does not compare paired rows.', 'Use variant="tcmc", or omit paired=.')
     if gamma is not None and method != "whitened":
         raise ArgumentError("gamma= is the ridge of the whitened statistic.", 'Use method="whitened".')
     if pvalue and method not in {"permutation", "whitened"}:
-        raise ArgumentError(f"method={method!r} always has a p-value.", "Leave out pvalue=.")
+        raise ArgumentError(f"method={method!r} always has a p-value.", "Omit pvalue=.")
     if paired and method == "whitened":
-        raise ArgumentError('method="whitened" takes no pairs.', 'Use "mmd", "permutation" or "moments".')
+        raise ArgumentError(
+            'method="whitened" does not compare paired rows.', 'Use "mmd", "permutation" or "moments".'
+        )
     if method in {"permutation", "whitened"} and (permutations + 1) * alpha < 1:
         raise ArgumentError(
             f"{permutations} permutations can never reject at level {alpha}.",
@@ -302,11 +302,13 @@ def check_groups(groups: Groups, design: Design, method: Method, variant: Varian
     if len({*groups.rows}) > 1:
         no_pairs = f"{groups.rows[0]} and {groups.rows[1]} rows cannot be paired"
         if groups.paired:
-            raise ArgumentError(f"{no_pairs}.", "Pairs need equal numbers of rows in both tables.")
+            raise ArgumentError(f"{no_pairs}.", "Use two tables with the same number of rows, or omit paired=.")
         if variant == "tcmc":
             raise ArgumentError(
                 f"TCMC pairs rows by their order, and {no_pairs}.",
                 'Use variant="nte", or method="moments" without a variant.',
             )
     if groups.paired and method == "moments" and design.features == "nystrom":
-        raise ArgumentError("The moments test of pairs needs locations.", 'Use features="me" or "scf".')
+        raise ArgumentError(
+            'method="moments" with paired rows needs test locations.', 'Use features="me" or "scf".'
+        )

@@ -1,4 +1,4 @@
-"""The embedding of rows: the largest distance of two rows, and exact sums.
+"""Embeddings of rows in a feature space: the largest distance of two embedded rows, and exact sums.
 
 docs/explanation/kernel_two_sample.md has the proofs. Every bound is computed without cancellation, so that rounding
 changes it by some 2^-50 of itself; it is raised by 2^-30.
@@ -50,7 +50,7 @@ ABOVE = 1 + 2.0**-30
 
 
 def eigenvalue_bound(moved: float, longest: float, traced: float = math.inf) -> float:
-    """Bound the largest eigenvalue of aa' - bb' for features a and b of two rows.
+    """Return an upper bound of the largest eigenvalue of aa' - bb' for features a and b of two rows.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ _EXP_ROUNDING = 1 + 2.0**-20  # what the rounding of an exponential adds to that
 
 @dataclass(frozen=True)
 class Embedding:
-    """Embedding of rows: public features, and a public linear map of their values.
+    """Embedding of rows in a feature space: public features, followed by a public linear map.
 
     Attributes
     ----------
@@ -131,14 +131,14 @@ class Embedding:
         return int(self.map.shape[1])
 
     def diameter(self, public: frozenset[str]) -> float:
-        """Return the largest distance of two embedded rows that agree on the public columns, rounding included."""
+        """Return the largest distance, with rounding errors, of two embedded rows that agree on public columns."""
         if self.all_public(public):
             return 0.0
         farthest = _joint_length(stretch * span.diameter(2, public) for span, stretch in self.spans)
         return (farthest + 2 * self._rounding) * ABOVE
 
     def eigenvalue_bound(self, public: frozenset[str], rows: int = 1) -> float:
-        r"""Bound the largest eigenvalue of aa' - bb' for two embedded rows that agree on the public columns.
+        r"""Return a bound of the largest eigenvalue of aa' - bb' for embedded rows that agree on public columns.
 
         Parameters
         ----------
@@ -174,22 +174,22 @@ class Embedding:
         return min(plain, (eigenvalue_bound(rows * moved, longest, moved**2) + rounded) * ABOVE)
 
     def all_public(self, public: frozenset[str]) -> bool:
-        """Return whether all columns are public."""
+        """Return whether all columns of the embedding are public."""
         return all(column.name in public for column in self.columns)
 
     @cached_property
     def radius(self) -> float:
-        """Largest length of an embedded row, for features that are not centred."""
+        """Largest norm of an embedded row, if the features are not centred."""
         return (_joint_length(stretch * span.radius(2) for span, stretch in self.spans) + self._rounding) * ABOVE
 
     @cached_property
     def _rounding(self) -> float:
-        """Bound of the rounding error of an embedded row, from rounding the features and the map."""
+        """Upper bound of the error of an embedded row due to rounding of the features and of the map."""
         rounded = float(np.linalg.norm(self.map)) * _EXP_ROUNDING * 2.0 ** -(STEP + 1)
         return (rounded + self.slip) * math.sqrt(self.width) * ABOVE
 
     def in_steps(self, rows: Any) -> Array:
-        """Return the features of rows as whole multiples of 2^-26, shape (rows, M)."""
+        """Return the features of rows as integer multiples of 2^-26, shape (rows, M)."""
         parts = [part.rows(rows) for part in self.parts]
         values = parts[0] if len(parts) == 1 else np.hstack(parts)
         values *= 2.0**STEP
@@ -200,7 +200,7 @@ class Embedding:
 
 
 def _joint_length(parts: Iterable[float]) -> float:
-    """Return the length of a vector from the lengths of its parts."""
+    """Return the norm of a vector, given the norms of its parts."""
     return math.sqrt(sum(part**2 for part in parts))
 
 
@@ -213,7 +213,7 @@ def make_embedding(
     *,
     mapped: bool = True,
 ) -> Embedding:
-    """Return the embedding of rows for a kind of features.
+    """Return the embedding of rows for a kind of features, such as ``"nystrom"``.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def make_embedding(
 
 
 def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[float, ...]:
-    """Return the lengthscales of the kernels that are averaged, for the argument `lengthscale`."""
+    """Return the lengthscales of the averaged kernels, given the argument `lengthscale`."""
     usual = math.sqrt(max(1, sum(column.bounds is not None for column in columns)))
     if lengthscale is None:
         return (usual,)
@@ -288,7 +288,7 @@ def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[flo
 
 
 def location_points(columns: Sequence[Column], locations: object, n: int) -> Array:
-    """Return the test locations as public rows: the given rows, or n rows that cover the bounds.
+    """Return the test locations as public rows: the given rows, or n rows spread over the bounds.
 
     Many points cover up to three numeric columns evenly. More columns, or with few points, they cover normally,
     three standard deviations to each bound: hardly a row is in a corner. Categories are covered evenly.
@@ -331,7 +331,7 @@ ROUNDING = 2.0**-48
 
 @dataclass(frozen=True)
 class Sample:
-    """Embedded rows at some positions of a batch, or differences of the embedded rows at two lists of positions."""
+    """Embedded rows at given positions of a batch, or differences of embedded rows at two lists of positions."""
 
     embedding: Embedding
     batch: Batch
@@ -340,16 +340,16 @@ class Sample:
 
     @property
     def size(self) -> int:
-        """Number of rows."""
+        """Number of embedded rows or differences."""
         return len(self.first)
 
     def subset(self, chosen: NDArray[Any]) -> Sample:
-        """Return a subset of the rows."""
+        """Return the sample restricted to the chosen rows."""
         second = None if self.second is None else self.second[chosen]
         return replace(self, first=self.first[chosen], second=second)
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of rows: a slice, and features in whole steps of 2^-26, shape (rows, M)."""
+        """Yield blocks of rows: a slice, and features as integer multiples of 2^-26, shape (rows, M)."""
         for start in range(0, self.size, _BLOCK_ROWS):
             at = slice(start, min(start + _BLOCK_ROWS, self.size))
             steps = self.embedding.in_steps(self.batch.take(self.first[at]))
@@ -374,7 +374,7 @@ class Sample:
 
 
 def weighted_sums(sample: Sample, coefficients: Callable[[slice], Array], count: int) -> Integers:
-    """Return exact sums of embedded rows times small whole coefficients.
+    """Return exact sums of embedded rows times small integer coefficients.
 
     Parameters
     ----------
@@ -430,24 +430,24 @@ def sums_and_products(blocks: Iterable[Array], width: int) -> tuple[Integers, In
 
 
 def apply_map(embedding: Embedding, sums: Integers) -> Array:
-    """Apply the linear map of an embedding exactly to sums, shape (sums, M), and round to float64."""
+    """Apply the linear map of an embedding to sums, shape (sums, M), exactly, and round the results to float64."""
     return _to_floats(_exact_product(sums, _map_steps(embedding).T), STEP + MAP_STEP)
 
 
 def _to_floats(numbers: Integers, bits: int) -> Array:
-    """Convert multiples of a step of 2^-bits to float64."""
+    """Convert integer multiples of 2^-bits to float64."""
     rounded: Array = np.ldexp(numbers.astype(np.float64), -bits)
     return rounded
 
 
 def _map_steps(embedding: Embedding) -> Integers:
-    """Return the linear map of an embedding as whole multiples of its grid step."""
+    """Return the linear map of an embedding as integer multiples of its grid step."""
     steps: Integers = np.vectorize(int, otypes=[object])(np.ldexp(embedding.map, MAP_STEP))
     return steps
 
 
 def _exact_product(left: Integers, right: Integers) -> Integers:
-    """Multiply matrices of integers of any size exactly, digit by digit in float64."""
+    """Multiply matrices of arbitrarily large integers exactly, digit by digit in float64."""
     ones, others = _base_digits(left), _base_digits(right)
     total: Integers = np.zeros((left.shape[0], right.shape[1]), dtype=object)
     for place in reversed(range(len(ones) + len(others) - 1)):
@@ -457,7 +457,7 @@ def _exact_product(left: Integers, right: Integers) -> Integers:
 
 
 def _base_digits(numbers: Integers) -> list[Array]:
-    """Return the digits of integers, the lowest first; only the highest can be negative."""
+    """Return the digits of integers, least significant first; only the most significant can be negative."""
     digits = []
     while numbers.size and max(numbers.max(), -numbers.min()) > 1 << _DIGIT_BITS:
         digits.append((numbers & ((1 << _DIGIT_BITS) - 1)).astype(np.float64))

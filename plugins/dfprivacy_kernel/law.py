@@ -1,4 +1,4 @@
-"""The null law of the MMD, from noisy moments of the pooled covariance.
+"""Null distribution of the MMD statistic, computed from noisy moments of the pooled covariance.
 
 The spectrum of the features' pooled covariance C enters by three numbers, its *moments*: the trace tr C, the
 Frobenius norm F and the largest eigenvalue l. Under the null hypothesis T² is, in law, h times
@@ -41,7 +41,7 @@ _CAP_OF_PAIRS = 2.0  # of the trace: differences of rows have a squared length o
 
 @dataclass(frozen=True)
 class Moments:
-    """Trace, Frobenius norm and largest eigenvalue of covariance matrices, as arrays of one shape."""
+    """Trace, Frobenius norm and largest eigenvalue of covariance matrices, as three arrays of the same shape."""
 
     trace: Array
     frobenius: Array
@@ -51,31 +51,31 @@ class Moments:
         return Moments(self.trace[at], self.frobenius[at], self.largest[at])
 
     def repaired(self) -> Moments:
-        """Return moments raised where needed for the order eigenvalue ≤ Frobenius norm ≤ trace."""
+        """Return the moments adjusted so that eigenvalue ≤ Frobenius norm ≤ trace."""
         crossed = self.largest > self.frobenius
         frobenius = np.where(crossed, (self.largest + self.frobenius) / 2, self.frobenius)
         return Moments(np.maximum(self.trace, frobenius), frobenius, np.minimum(self.largest, frobenius))
 
     def is_possible(self, cap: Array) -> NDArray[np.bool_]:
-        """Return a mask of the moments that a covariance matrix with a trace up to `cap` can have."""
+        """Return a mask of the moments that a covariance matrix with a trace of at most `cap` can have."""
         bounded = (self.frobenius > 0) & (self.trace <= cap)
         return bounded & (self.largest * self.trace >= self.frobenius**2)
 
     def clipped(self, cap: Array) -> Moments:
-        """Return the moments clipped to the range of covariance matrices with a trace up to `cap`."""
+        """Return the moments clipped to the range of covariance matrices with a trace of at most `cap`."""
         trace = np.clip(self.trace, _TINY, cap)
         frobenius = np.clip(self.frobenius, trace / 1000, trace)  # a thousandth: of a million equal eigenvalues
         return Moments(trace, frobenius, np.clip(self.largest, frobenius**2 / trace, frobenius))
 
     def with_fourth_moments(self, part: Array) -> Moments:
-        """Return the moments with a norm raised for the largest effect of fourth moments on the variance of T²."""
+        """Return the moments with a larger Frobenius norm, which covers the effect of fourth moments on var(T²)."""
         spare = np.maximum(2 * self.trace - self.trace**2 - 2 * self.frobenius**2, 0)
         frobenius = np.minimum(self.trace, np.sqrt(self.frobenius**2 + part * spare))
         largest = np.minimum(frobenius, self.largest + frobenius - self.frobenius)
         return Moments(self.trace, frobenius, largest)
 
     def quantile(self, level: float | Array) -> Array:
-        """Return a quantile of the shifted and scaled chi-squared variable of `Null`."""
+        """Return the quantile of the shifted and scaled chi-squared variable of `Null`."""
         k = (self.frobenius / self.largest) ** 2
         quantile: Array = self.trace - k * self.largest + 2 * self.largest * gammaincinv(k / 2, level)
         return quantile
@@ -119,7 +119,7 @@ def cube_law(dimension: int) -> NoiseLaw:
 
 @dataclass(frozen=True)
 class Null:
-    """Null distribution of the separation, √(h (tr - k l + l χ²_k)), averaged over draws of the moments.
+    """Null distribution of the groups' separation, √(h (tr - k l + l χ²_k)), averaged over draws of the moments.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class Null:
     def from_moments(
         cls, moments: Moments, factor: Array, cap: Array, part: Array, uniform: Array, allowed: NDArray[np.bool_]
     ) -> Null:
-        """Return the null distribution for the possible draws of moments, with a trace up to `cap`.
+        """Construct the null distribution from the draws of moments that are possible with a trace up to `cap`.
 
         Where there are hardly any, all are moved to the nearest possible ones.
         """
@@ -154,11 +154,11 @@ class Null:
         return cls(moments[at].with_fourth_moments(part[at]), factor[at], np.clip(uniform, _TINY, 1 - _TINY))
 
     def quantile(self, level: float | Array) -> Array:
-        """Return quantiles of the separation without noise."""
+        """Return quantiles of the noise-free separation under the null hypothesis."""
         return np.sqrt(np.maximum(self.factor * self.moments.quantile(level), 0))
 
     def pvalue(self, statistic: float, scale: float) -> float:
-        """Return the probability of a noisy statistic at least as large, with Laplace noise of this scale.
+        """Return the p-value of a noisy separation with Laplace noise of a given scale.
 
         A mean over draws of the null law, of the tail of the noise. Where the noise is small, none of them may
         reach the statistic: in the tail it is no less than the mean over draws of the noise, of the law's tail.
@@ -182,7 +182,7 @@ _MAX_DISTANCE = 2.0  # two means of features of length 1
 
 @dataclass(frozen=True)
 class MMDMeasurement:
-    """Noisy measurement of the MMD test: the separation of the groups, their sizes and moments.
+    """Noisy measurement of the MMD test: the groups' separation, their sizes, and moments of the covariance.
 
     Attributes
     ----------
@@ -219,18 +219,18 @@ class MMDMeasurement:
 
     @property
     def noisy_sizes(self) -> tuple[float, float]:
-        """Number of compared rows of each group: public, or noisy."""
+        """Number of compared rows of each group, public or noisy."""
         n, m = self.max_sizes if self.sizes else np.clip(self.spread[:-3], 1.0, self.max_sizes)
         return float(n), float(m)
 
     @property
     def count_noise(self) -> float:
-        """Standard deviation of the noise in a number of rows."""
+        """Standard deviation of the noise in the number of rows of a group."""
         return 0.0 if self.sizes else float(self.spread_scales[0]) * cube_law(len(self.spread)).standard_deviation
 
     @property
     def informative(self) -> bool:
-        """Whether the noisy numbers of rows are clearly above 0."""
+        """Whether the noisy numbers of rows are clearly larger than their noise."""
         return bool(self.sizes) or min(self.noisy_sizes) > _MIN_COUNT_SCALES * float(self.spread_scales[0])
 
     def distance_factor(self, sizes: Sequence[float]) -> float:
@@ -239,7 +239,7 @@ class MMDMeasurement:
 
     @property
     def statistic(self) -> float:
-        """Estimate of T, the distance of the mean embeddings."""
+        """Estimate of T, the distance between the mean embeddings of the groups."""
         return self.separation * self.distance_factor(self.noisy_sizes)
 
     def noise_sd(self, sizes: Sequence[float]) -> float:
@@ -273,7 +273,7 @@ class MMDMeasurement:
 
     @property
     def pvalue(self) -> float:
-        """P-value of the noisy separation, all noise included."""
+        """P-value of the noisy separation under a null distribution that includes all noise."""
         return self.null_law().pvalue(self.separation, self.scale)
 
     @property
@@ -301,7 +301,7 @@ class MMDMeasurement:
         return [float(np.sum(1 / np.clip(sizes + side * doubt, 1, self.max_sizes))) for side in (1, -1)]
 
     def interval(self, confidence: float) -> tuple[float, float]:
-        """Return an approximate interval for the MMD of the populations of two groups."""
+        """Return an approximate confidence interval for the MMD of two groups' populations."""
         n, m = self.noisy_sizes
         alpha, total = 1 - confidence, n + m
         h = (1 / n + 1 / m) * total / max(1.0, total - 1)
@@ -319,7 +319,7 @@ class MMDMeasurement:
 
 
 def share_interval(spread: Array, scales: Array, groups: Groups) -> tuple[float, float]:
-    """Return an interval for the first group's share of the rows, from noisy counts."""
+    """Return a confidence interval for the first group's share of the rows, from noisy counts."""
     if groups.sizes:
         n, m = groups.sizes
         return n / (n + m), n / (n + m)

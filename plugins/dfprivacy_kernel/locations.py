@@ -1,4 +1,4 @@
-"""``view.kernel_locations``: choose the locations of a moments test, on rows held out from it."""
+"""``view.kernel_locations``: choose the locations of a moments test, from rows that the test does not use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_KERNEL_VALUE = 0.5  # kernel value of two locations above which the second 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelLocations(Release):
-    """Chosen test locations: public rows where the mean kernel values of two groups differ most.
+    """Test locations: public rows at which the mean kernel values of two groups differ most.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class KernelLocations(Release):
         return f"{what} where the groups seem to differ, for a test of other rows."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the value of each column at each location."""
+        """Return the value of each column at each location as rows of a tidy table."""
         places = [at for at in range(1, len(self.locations) + 1) for _ in self.columns]
         values = [value for location in self.locations for value in location]
         return [{"location": places, "column": list(self.columns) * len(self.locations), "value": values}]
@@ -75,14 +75,14 @@ class Witness(GroupStatistic):
         self.what = f"the witness function at {self.dimension} public rows"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the absolute differences at all public rows."""
+        """Compute the absolute difference at each public row."""
         samples = self.groups.samples(rows, self.embedding, paired=False)
         first, second = (sample.total() / size for sample, size in zip(samples, self.rows, strict=True))
         apart: Array = np.abs(first - second)
         return apart
 
     def row_bound(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the differences by one row."""
+        """Return an upper bound of the change of the differences when one row changes."""
         return norm_ratio(norm, self.dimension) / min(self.rows)
 
 
@@ -194,7 +194,5 @@ def kernel_locations(
         locations=design.location_rows(np.array(chosen)),
         columns=tuple(column.name for column in design.columns),
         lengthscale=design.lengthscales[0],
-        notes=(
-            "Test other rows than these: chosen on the rows that are tested, locations make p-values too small.",
-        ),
+        notes=("Use other rows for the test: with locations chosen from the tested rows, p-values are too small.",),
     )

@@ -1,4 +1,4 @@
-"""``view.kernel_two_sample``: do two groups of rows, or two tables, come from one distribution."""
+"""``view.kernel_two_sample``: test whether two groups of rows, or two tables, have the same distribution."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def kernel_two_sample(
     pvalue: bool = False,
     nan_policy: NanPolicy = "omit",
 ) -> tuple[Comparison, Evidence]:
-    r"""Test whether the rows of two groups, or of two tables, come from one distribution.
+    r"""Test whether the rows of two groups, or of two tables, come from the same distribution.
 
     Parameters
     ----------
@@ -241,13 +241,13 @@ def _measure_contrast(
         differences = Differences(groups, embedding, kind)
         evidence = differences.noisy_contrast(curator.measure(differences, noise="gaussian"))
     loud = curator.delta > 1 / sum(groups.rows or groups.divisors)
-    notes = ("delta is larger than one over the number of rows: take a smaller one.",) if loud else ()
+    notes = ("delta is larger than 1 divided by the number of rows: use a smaller delta.",) if loud else ()
     locations = design.location_rows(embedding.points) if kind != "scf" else ()
     return replace(comparison, locations=locations, notes=notes), evidence
 
 
 def plan_test(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Return the expected noise of the test, from public numbers; for ``explain``."""
+    """Return the expected standard error due to noise, from public numbers; for ``explain``."""
     comparison, evidence = curator.planned
     rows = comparison.groups.sizes or comparison.groups.rows
     if isinstance(evidence, MMDMeasurement) and rows:

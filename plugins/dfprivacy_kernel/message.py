@@ -1,4 +1,4 @@
-"""``view.kernel_message``: one party measures its rows, for a comparison with another party."""
+"""``view.kernel_message``: create a message from which two parties test whether their rows differ."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["KernelMessage", "kernel_message"]
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KernelMessage(Release):
-    """Message of one party: noisy mean and second moment of public features of its rows.
+    """Message of one party, with the noisy mean and second moment of public features of its rows.
 
     Attributes
     ----------
@@ -60,12 +60,12 @@ class KernelMessage(Release):
     _shown = ("mean", "noise_standard_error", "size", "missing", "missing_standard_error")
 
     def _sentence(self) -> str:
-        """Write a sentence on the use of the message."""
+        """Write a sentence on the contents of the message and on its use."""
         columns = self._label(*self.design["columns"])
         return f"A message to another party about {number(self.size, 1.0)} rows of {columns}, for its test()."
 
     def test(self, other: KernelMessage, *, alpha: float = 0.05) -> KernelTest:
-        """Test this message against the message of another party, at no cost.
+        """Test whether the rows of this message and those of another party's come from the same distribution.
 
         Parameters
         ----------
@@ -87,14 +87,15 @@ class KernelMessage(Release):
         as_probability(alpha, "alpha")
         if not isinstance(other, KernelMessage):
             raise ArgumentError(
-                f"other= must be a message, not a {type(other).__name__}.", "Make it with view.kernel_message(...)."
+                f"other= must be a message, not a {type(other).__name__}.",
+                "Create it with view.kernel_message(...).",
             )
         keys = {*self.design, *other.design}
         differ = sorted(key for key in keys if self.design.get(key) != other.design.get(key))
         if differ:
             raise ArgumentError(
                 f"The messages differ in {', '.join(differ)}.",
-                "Both parties must agree on columns, bounds, lengthscale and locations beforehand.",
+                "Create both messages with the same columns, bounds, lengthscale= and locations=.",
             )
         variant = self.design.get("variant")
         test = parties_test if variant is None else paper_test
@@ -207,7 +208,7 @@ def kernel_message(
     if variant is not None and features == "nystrom":
         raise ArgumentError(f"variant={variant!r} has no Nyström features.", 'Use features="me" or "scf".')
     if size < 2:  # noqa: PLR2004
-        raise ArgumentError("The table has a single row.", "A message needs at least two rows.")
+        raise ArgumentError("The table has a single row.", "Use a table with at least two rows.")
     given = required_columns(curator, design.columns, nan_policy)
     table, embedding = Groups(None, (), None if given else (size,), given, (size,)), design.embedding(mapped=False)
     if variant == "nte":

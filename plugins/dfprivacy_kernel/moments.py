@@ -1,4 +1,4 @@
-"""Measurements of the moments test: means of features at a few public locations, and their second moment.
+"""Measurements of the moments test: means and second moments of features at a few public locations.
 
 The means locate a difference, the second moment says how much of it is due to sampling; both are released together
 by one draw of Gaussian noise. Where values can be missing, so are the numbers of complete rows, for nothing.
@@ -58,13 +58,13 @@ def feature_diameter(kind: Features, J: int) -> float:
 
 
 def max_difference(kind: Features, J: int) -> float:
-    """Return the largest difference of two rows in one of J features."""
+    """Return the largest difference of two rows in any one of J features."""
     return {"me": 1.0, "scf": math.sqrt(8 / J), "nystrom": math.sqrt(2)}[kind]
 
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviations of the noise in means and second moments, for unit noise at L2 sensitivity 1.
+    """Standard deviations of the noise in means and second moments, for noise of unit variance.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Scales:
     beside: float
 
     def scaled_by(self, sigma: float) -> Scales:
-        """Return the standard deviations multiplied by sigma."""
+        """Return the standard deviations multiplied by a noise factor sigma."""
         return Scales(*(sigma * part for part in astuple(self)))
 
     def second_moment(self, J: int) -> Array:
@@ -90,7 +90,7 @@ class Scales:
 
 
 def noise_scales(kind: Features, J: int, *sizes: int) -> Scales:
-    """Return the noise scales of a release of the difference, the pooled mean and the pooled second moment.
+    """Return the noise scales of a release of the difference, pooled mean and pooled second moment of features.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def noise_scales(kind: Features, J: int, *sizes: int) -> Scales:
 
 @dataclass(frozen=True)
 class Party:
-    """Noisy mean and second moment of the features of one party's rows.
+    """Noisy mean and second moment of the features of one party's rows, with their noise.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ class Party:
     reach: float = 1.0
 
     def from_complete_rows(self, share: float, count_noise: float) -> Party:
-        """Return the moments of complete rows, from sums that were divided by the number of all rows."""
+        """Construct the moments of complete rows from sums that were divided by the number of all rows."""
         size = max(1.0, share * self.size)
         all_to_complete = self.size / size
         return Party(
@@ -156,13 +156,13 @@ class Party:
 
     @property
     def informative(self) -> bool:
-        """Whether the number of complete rows is clearly above its noise."""
+        """Whether the number of complete rows is clearly larger than its noise."""
         return self.size > _COUNT_SDS * self.count_noise
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """Noisy difference of two groups' mean features, their pooled mean and second moment.
+    """Noisy difference of two groups' mean features, with the pooled mean and second moment of the features.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class Contrast:
 
 
 class _FeatureMoments(GroupStatistic):
-    """Base class of means and second moments of features, scaled to a joint L2 sensitivity of 1.
+    """Base class of statistics of means and second moments of features, with a joint L2 sensitivity of 1.
 
     After them, where a value can be missing, come the numbers of complete rows, or pairs.
     """
@@ -208,14 +208,14 @@ class _FeatureMoments(GroupStatistic):
         super().__init__(groups, embedding, self.weights.shape)
 
     def row_bound(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the statistic by one row or pair."""
+        """Return an upper bound of the change of the statistic when one row or pair changes."""
         stretch = 1.0  # the corners of a cube are on the grid, while rounding may put a row outside of a ball
         if not self.embedding.centre:
             stretch = max(1.0, self.embedding.radius**2, self.embedding.diameter(frozenset()) / self.diameter)
         return stretch * (math.sqrt(self.dimension) if norm == 1 else 1.0)
 
     def _unpack(self, measured: NoisyValue) -> tuple[list[Array], Array, Array, float]:
-        """Return means, second moment and numbers of complete rows from measured values, and the noise factor."""
+        """Split a measurement into means, second moment, numbers of complete rows, and the noise factor."""
         *means, upper, counts = np.split(
             measured.values,
             np.cumsum([*[self.J] * len(self.sizes), self.J * (self.J + 1) // 2]),
@@ -224,14 +224,14 @@ class _FeatureMoments(GroupStatistic):
 
 
 class Differences(_FeatureMoments):
-    """Statistic: difference of two groups' mean features, pooled mean and second moment, complete rows."""
+    """Statistic with the difference of mean features, pooled moments and numbers of complete rows of two groups."""
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
         super().__init__(groups, embedding, kind, groups.divisors)
         self.what = f"differences at {self.J} locations, and second moments"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the difference of means and the pooled moments."""
+        """Compute the scaled difference of means and the pooled moments."""
         samples = self.groups.samples(rows, self.embedding, paired=False)
         (first, products), (second, others) = (sample.moments() for sample in samples)
         n, m = self.sizes
@@ -241,7 +241,7 @@ class Differences(_FeatureMoments):
         return np.concatenate(means) * self.weights
 
     def noisy_contrast(self, measured: NoisyValue) -> Contrast:
-        """Return the noisy difference and pooled moments from the measured values."""
+        """Return the noisy difference and pooled moments from a measurement."""
         (d, u), second, counts, sigma = self._unpack(measured)
         sizes = tuple(map(float, self.sizes))
         contrast = Contrast(d, u, second, self.noise.scaled_by(sigma), sizes, sizes, reach=self.reach)
@@ -251,7 +251,7 @@ class Differences(_FeatureMoments):
 
 
 class Summary(_FeatureMoments):
-    """Statistic: mean and second moment of the features of all rows, or of half the differences of pairs.
+    """Statistic with the mean and second moment of features of rows, or of halved differences of pairs.
 
     Such a half lies where features do.
     """
@@ -263,7 +263,7 @@ class Summary(_FeatureMoments):
         self.what = f"means of {of}{self.J} features, and second moments"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the mean and the second moment."""
+        """Compute the scaled mean and second moment."""
         (sample,) = self.groups.samples(rows, self.embedding, paired=self.groups.paired)
         half = 0.5 if self.groups.paired else 1.0
         mean, second = sample.moments()
@@ -271,7 +271,7 @@ class Summary(_FeatureMoments):
         return np.append(sums, [sample.size][: self.groups.n_private_counts]) * self.weights
 
     def noisy_moments(self, measured: NoisyValue) -> Party:
-        """Return the noisy mean and second moment from the measured values."""
+        """Return the noisy mean and second moment from a measurement."""
         (mean,), second, counts, sigma = self._unpack(measured)
         party = Party(mean, second, self.noise.scaled_by(sigma), float(self.sizes[0]), reach=self.reach)
         return (
@@ -280,7 +280,7 @@ class Summary(_FeatureMoments):
 
 
 def symmetric_matrix(upper: Array, J: int) -> Array:
-    """Return the symmetric J x J matrix with this upper triangle."""
+    """Return the symmetric J x J matrix with a given upper triangle."""
     S = np.zeros((J, J))
     S[np.triu_indices(J)] = upper
     return S + np.triu(S, 1).T
@@ -291,12 +291,12 @@ _ROW_MOVES = 2.0  # squared moves by one row that make up for means that are not
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Result of a chi-squared test of mean differences.
+    """Result of a chi-squared test that mean differences are 0.
 
     Attributes
     ----------
     differences : ndarray of shape (J,)
-        What is tested to be 0.
+        Estimated differences, whose expectations are tested to be 0.
     noise : float
         Standard deviation of the noise in each.
     statistic, pvalue : float
@@ -318,7 +318,7 @@ class Conclusion:
     notes: tuple[str, ...] = ()
 
     def result_fields(self, alpha: float) -> dict[str, Any]:
-        """Return the fields of the result."""
+        """Return the fields of the `KernelTest` result."""
         return {
             "method": "moments",
             "alpha": alpha,
@@ -373,7 +373,7 @@ def parties_test(parties: Sequence[Party]) -> Conclusion:
 
 
 def _wald_test(d: Array, V: Array, noise: float, grain: float, *, informative: bool) -> Conclusion:
-    """Test d'V⁻¹d against a chi-squared law.
+    """Return the result of a Wald test: the statistic d'V⁻¹d and its chi-squared p-value.
 
     The eigenvalues of V are kept above those of the noise alone. Where noise is small and a group is, too, means of
     features that few rows have are far from normal; as much is added to V as makes up for that.

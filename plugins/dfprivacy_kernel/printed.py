@@ -1,4 +1,4 @@
-"""TCMC and NTE as in the paper: two noisy moments, each for half of the budget, and the paper's null law.
+"""The tests TCMC and NTE of the paper, with two noisy moments and the paper's null distribution.
 
 The mean w of the differences z = g(x) - g(y) of n pairs of rows (TCMC), or of the features g(x) of one party's rows
 (NTE), and the second moment Λ, with the divisor n - 1, are each released with Gaussian noise for their own
@@ -35,14 +35,14 @@ Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 _EIGENVALUE_FLOOR = 0.01  # in place of eigenvalues that are not positive; the reference's footnote 4
 _DRAWS, _DRAWS_SEED = 100_000, 20_190_916  # of the null law; public, so that p-values are reproducible
 _PRINTED_NOTE = (
-    "The paper's null law leaves out the noise in the covariance, so the p-value can be too small. "
+    "The paper's null distribution ignores the noise in the covariance, so the p-value can be too small. "
     "method='moments' without a variant includes it."
 )
 _COUNT_SHARE = Fraction(1, 20)  # of the price, where the numbers of complete rows are private
 
 
 def moment_sensitivities(kind: Features, J: int, radius: float, changes: Changes) -> tuple[float, float]:
-    """Bound the L2 changes of n w and (n - 1) Λ if a row, a row of a pair, or a whole pair changes.
+    """Return the L2 sensitivities of n w and (n - 1) Λ if a row, a row of a pair, or a whole pair changes.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def moment_sensitivities(kind: Features, J: int, radius: float, changes: Changes
 
 
 class Moment(GroupStatistic):
-    """Statistic: mean w or covariance Λ (upper triangle) of features, of pairs, of each group or of all rows.
+    """Statistic: the mean w, or the upper triangle of the covariance Λ, of features of rows or of pairs.
 
     Each is divided by what one row moves it by. A row with a missing value counts as 0, and so does its pair.
     """
@@ -84,7 +84,7 @@ class Moment(GroupStatistic):
         self.what = f"{'means' if degree == 1 else 'second moments'} of {of}{self.J} features"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the mean or the covariance."""
+        """Compute the mean or the upper triangle of the covariance."""
         samples = self.groups.samples(rows, self.embedding, paired=self.pairs)
         moments = [sample.moments()[self.degree - 1] for sample in samples]
         upper = [each if self.degree == 1 else each[np.triu_indices(self.J)] for each in moments]
@@ -92,7 +92,7 @@ class Moment(GroupStatistic):
         return value
 
     def row_bound(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the statistic by one row or pair."""
+        """Return an upper bound of the change of the statistic when one row or pair changes."""
         return math.sqrt(self.dimension) if norm == 1 else 1.0
 
 
@@ -163,7 +163,7 @@ def paper_test(parties: Sequence[Party]) -> Conclusion:
 
 
 def _positive_definite(S: Array) -> Array:
-    """Return a symmetric matrix whose nonpositive eigenvalues are replaced by a positive constant."""
+    """Return a symmetric matrix after replacing its nonpositive eigenvalues by a positive constant."""
     values, vectors = np.linalg.eigh((S + S.T) / 2)
     positive: Array = vectors * np.where(values > 0, values, _EIGENVALUE_FLOOR) @ vectors.T
     return positive

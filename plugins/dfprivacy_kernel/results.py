@@ -1,4 +1,4 @@
-"""Results of the tests: pure functions of noisy values and public facts."""
+"""Results of kernel two-sample tests, computed from noisy values and public facts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["Comparison", "Decision", "Evidence", "KernelTest", "conclude_test"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """Public facts about a test: its groups, method, features and options.
+    """Public facts about a kernel test: its groups, method, features and options.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision of a permutation test, and its p-value where that was requested."""
+    """Decision of a permutation test, and its p-value, None if only the decision was requested."""
 
     rejected: bool
     pvalue: float | None
@@ -90,7 +90,7 @@ def conclude_test(comparison: Comparison, evidence: Evidence, confidence: float)
 
 
 def _mmd_fields(groups: Groups, alpha: float, measured: MMDMeasurement, confidence: float) -> dict[str, Any]:
-    """Return the fields of the MMD test."""
+    """Return the fields of a result of the MMD test."""
     sizes = measured.noisy_sizes
     pvalue = measured.pvalue if measured.informative else 1.0
     doubtful = pvalue < _SMALL and max(sizes) > _UNEQUAL * min(sizes)
@@ -119,7 +119,7 @@ def _mmd_fields(groups: Groups, alpha: float, measured: MMDMeasurement, confiden
 
 
 def _moments_fields(comparison: Comparison, evidence: Contrast | tuple[Party, ...]) -> dict[str, Any]:
-    """Return the fields of the moments test; TCMC does not measure the number of complete pairs."""
+    """Return the fields of a result of the moments test."""
     groups, variant = comparison.groups, comparison.variant
     if isinstance(evidence, Contrast):
         conclusion, sizes, count_noise = contrast_test(evidence), evidence.sizes, evidence.count_noise
@@ -239,7 +239,7 @@ class KernelTest(Release):
         return f"{what}{told}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the MMD and its test, and the differences at the test locations if they were measured."""
+        """Return the MMD, its test and any measured differences at test locations as rows of a tidy table."""
         mmd = None if self.mmd2 is None else math.sqrt(max(self.mmd2, 0.0))
         noise = self.noise_standard_error  # in the MMD, or in each difference
         numbers = {
@@ -258,7 +258,7 @@ class KernelTest(Release):
         return [tested, {"term": terms, "estimate": self.differences, **errors}]
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return an interval for the MMD of the populations, for the Nyström kernel: a lower bound of the MMD.
+        """Return a confidence interval for the MMD under the Nyström kernel, a lower bound of the MMD.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class KernelTest(Release):
         return ConfidenceInterval(*measured.interval(level))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the differences at the locations with their noise (the witness function), or else the MMD."""
+        """Draw the differences at the test locations with their noise, or the MMD if there are no locations."""
         about = self._with_units(*self.columns)
         if self.differences:
             reach, noise = float(ndtri((1 + self.confidence) / 2)), self.noise_standard_error or 0.0
@@ -314,7 +314,7 @@ class KernelTest(Release):
 
     @property
     def _location_labels(self) -> list[str]:
-        """Labels of the differences: test locations, or numbers of frequencies."""
+        """Labels of the differences: test locations, or indices of frequencies."""
         if len(self.locations) != len(self.differences):
             return [str(at) for at in range(len(self.differences))]
         words = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in place] for place in self.locations]

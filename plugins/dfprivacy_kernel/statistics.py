@@ -1,4 +1,4 @@
-"""Statistics of the test of one release and of the permutation tests.
+"""Statistics of the MMD test and of the permutation tests, with their sensitivities.
 
 docs/explanation/kernel_two_sample.md proves the sensitivities.
 """
@@ -50,7 +50,7 @@ SHARE_STEP = 20
 
 
 class GroupStatistic(OfRows):
-    """Base class of statistics of embedded groups of rows, whose sensitivity is for changes of a row's content.
+    """Base class of statistics of embedded groups of rows, with sensitivity to changes of a row's values.
 
     Attributes
     ----------
@@ -66,27 +66,27 @@ class GroupStatistic(OfRows):
         self.error = groups.max_rows * len(embedding.map) * ROUNDING
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound the change by one row or pair; infinite where a row can come, go or change its group."""
+        """Return the sensitivity to one row or pair; infinite if neighbours can differ in a row's group."""
         if not self.groups.group_is_fixed(relation, public):
             return math.inf
         return 0.0 if self.embedding.all_public(public) else self.row_bound(norm, public)
 
     def row_bound(self, norm: float, public: frozenset[str]) -> float:
-        """Bound the change of the statistic by one row or pair with a private column."""
+        """Return an upper bound of the change of the statistic when private columns of one row or pair change."""
         raise NotImplementedError
 
     def describe(self) -> str:
-        """Name the statistic in words."""
+        """Return a description of the statistic."""
         return f"{self.what} ({self.embedding.names})"
 
 
 def norm_ratio(norm: float, dimension: int) -> float:
-    """Return the largest ratio of a norm of a vector to its largest absolute coordinate."""
+    """Return the largest ratio of a vector's norm to its largest absolute coordinate."""
     return 1.0 if norm == math.inf else dimension ** (1 / norm)
 
 
 class Separation(GroupStatistic):
-    r"""Distance of the embedded groups: :math:`G = \|\sum_i (l_i - \bar l)\,\phi(x_i)\| = \frac{nm}{N} T`.
+    r"""Distance of the mean embeddings, scaled: :math:`G = \|\sum_i (l_i - \bar l)\,\phi(x_i)\| = \frac{nm}{N} T`.
 
     In units of the largest part of a row's features that moves it, so that the price does not depend on the sizes.
 
@@ -112,7 +112,7 @@ class Separation(GroupStatistic):
         self.error *= 2
 
     def value(self, rows: Batch) -> Array:
-        """Compute the distance."""
+        """Compute the scaled distance G."""
         sample, members = self.groups.pooled_sample(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
         low, high = ((n + m) * end for end in self.share)
@@ -127,14 +127,14 @@ class Separation(GroupStatistic):
         return np.array([float(np.linalg.norm(apply_map(self.embedding, apart[None]))) / max(whole, 1) / self.part])
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the distance by one row."""
+        """Return the sensitivity of the distance to one row."""
         known = {column.name for column in self.groups.columns} <= public
         agreed = public if self.groups.rows_are_public(relation, public) else frozenset()
         return self.embedding.diameter(agreed) / (1.0 if known else self.part)
 
 
 def middle_row(embedding: Embedding) -> Any:
-    """Return a public row in whole steps of 2^-26: the middle of the bounds, and the first category."""
+    """Return the features, in integer multiples of 2^-26, of a public row: mid-bounds and first categories."""
     row = Batch(1, {number(c): np.array([c.mid]) for c in embedding.columns if c.bounds is not None})
     for column in embedding.columns:
         if column.bounds is None:
@@ -143,7 +143,7 @@ def middle_row(embedding: Embedding) -> Any:
 
 
 class Spread(GroupStatistic):
-    r"""Moments N tr C, N ‖C‖, N λ of the pooled covariance C, and the group sizes n and m if private.
+    r"""Moments N tr C, N ‖C‖, N λ of the pooled covariance C, and the group sizes n and m if they are private.
 
     Of pairs, moments of the sum of zz', z their differences, and before them how many are complete where a value
     can be missing. Each is in units of the most that one row, or pair, moves it by; of public sizes, of 2.
@@ -168,7 +168,7 @@ class Spread(GroupStatistic):
         )
 
     def value(self, rows: Batch) -> Array:
-        """Compute the trace, norm and eigenvalue."""
+        """Compute the trace, Frobenius norm and largest eigenvalue of the covariance, and private counts."""
         groups = self.groups
         if groups.paired:
             (sample,) = groups.samples(rows, self.embedding, paired=True)
@@ -185,7 +185,7 @@ class Spread(GroupStatistic):
         return np.array([*counts[: groups.n_private_counts], *(moments / self.share)]) * self.weights
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound the change of the moments by one row or pair."""
+        """Return the sensitivity of the moments to one row or pair."""
         groups = self.groups
         if groups.paired and not groups.group_is_fixed(relation, public):
             return math.inf
@@ -266,7 +266,7 @@ def sample_mask(rows: Batch, columns: Sequence[Column], share: float) -> NDArray
 
 
 def _hash64(numbers: Hashes) -> Hashes:
-    """Return hashes of 64-bit integers, one to one."""
+    """Return one-to-one hashes of 64-bit integers."""
     numbers = numbers + _HASH_INCREMENT
     for shift, factor in _HASH_FACTORS:
         numbers = (numbers ^ (numbers >> shift)) * factor
@@ -285,7 +285,7 @@ def _n_earlier_copies(values: Sequence[Array]) -> Hashes:
 
 
 class PermutedMMD(GroupStatistic, OfPermutations):
-    """Statistic: T, and T after each of B random permutations of the group labels.
+    """The statistic T, and its values after B random permutations of the group labels.
 
     Where it is private which rows are complete, T is (N/nm) G with n and m of all rows, and G of the complete ones.
     """
@@ -299,7 +299,7 @@ class PermutedMMD(GroupStatistic, OfPermutations):
         self.error = len(embedding.map) * ROUNDING
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
-        """Compute the statistics."""
+        """Compute T and its B values under permuted labels."""
         sample, members = self.groups.pooled_sample(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
         firsts = np.zeros((self.dimension, -(-sample.size // 8)), dtype=np.uint8)  # one bit a row
@@ -321,12 +321,12 @@ class PermutedMMD(GroupStatistic, OfPermutations):
         return self.lengths(apart / max(n + m, 1) * self._unit, sample)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:  # noqa: ARG002
-        """Return T, the length, for each difference of means, shape (B + 1, F)."""
+        """Return T, the norm, of each difference of means; differences have the shape (B + 1, F)."""
         length: Array = np.linalg.norm(differences, axis=1)
         return length
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of each statistic by one row."""
+        """Return an upper bound of the change of each statistic by one row."""
         if not self.groups.group_is_fixed(relation, public) or not (self.groups.sizes or self.groups.rows):
             return math.inf
         if self.groups.sizes is not None:
@@ -345,7 +345,7 @@ def random_subset(n: int, total: int, rng: np.random.Generator) -> NDArray[np.bo
 
 
 def lowest_keys(n: int, keys: Array) -> NDArray[np.bool_]:
-    """Return a mask of the n lowest keys; one more key changes the choice of at most one other."""
+    """Return a mask of the n smallest keys; an additional key removes at most one other from the selection."""
     drawn = np.zeros(len(keys), dtype=np.bool_)
     if n:
         drawn[np.argpartition(keys, n - 1)[:n]] = True
@@ -379,7 +379,7 @@ class Whitened(PermutedMMD):
         self.error = 2.0**-50 * dimension * (CLIP * dimension * (4 / self.gamma + 4) + total)
 
     def lengths(self, differences: Array, sample: Sample) -> Array:
-        """Return the whitened T for each difference of means."""
+        """Return the whitened T of each difference of means."""
         total = self._n + self._m
         sums, products = sample.moments()
         S = (products - np.outer(sums, sums / max(sample.size, 1))) / total
@@ -389,7 +389,7 @@ class Whitened(PermutedMMD):
         return length
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound the change of each statistic by one row."""
+        """Return an upper bound of the change of each statistic by one row."""
         plain = super().sensitivity(relation, norm, public)
         if plain in {0.0, math.inf}:
             return plain
@@ -402,12 +402,12 @@ class Whitened(PermutedMMD):
 
 
 def ridge_for(total: int, diameter: float, part: float) -> float:
-    """Return the ridge γ at which the diameter equals `part` times √(N²γ/(N-1))."""
+    """Return the ridge γ such that the diameter equals `part` times √(N²γ/(N-1))."""
     return diameter**2 * (total - 1) / (total**2 * part**2)
 
 
 def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: float, clip: float) -> float:
-    """Bound the change of min(T, clip) by one row's features, for any labels.
+    """Return the sensitivity of min(T, clip) to one row's features, for all group labels.
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: flo
 
 
 def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> float:
-    """Bound the change of min(√(g'W⁻¹g), most) when g and W change.
+    """Return an upper bound of the change of min(√(g'W⁻¹g), most) when g and W change.
 
     Parameters
     ----------
@@ -449,7 +449,7 @@ def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> f
 
 
 class PairedSeparation(GroupStatistic):
-    """Statistic: length of the sum of the differences z of pairs."""
+    """Norm of the sum of the differences z of pairs of rows."""
 
     what, part = "the mean difference of paired rows", 1.0
 
@@ -457,12 +457,12 @@ class PairedSeparation(GroupStatistic):
         super().__init__(groups, embedding, (1,))
 
     def value(self, rows: Batch) -> Array:
-        """Compute the length."""
+        """Compute the norm of the sum of differences."""
         (sample,) = self.groups.samples(rows, self.embedding, paired=True)
         return np.array([np.linalg.norm(sample.total())])
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the length by one pair."""
+        """Return the sensitivity of the norm to one pair."""
         if not self.groups.group_is_fixed(relation, public):
             return math.inf
         moved = 2 * self.embedding.diameter(public)
@@ -472,7 +472,7 @@ class PairedSeparation(GroupStatistic):
 
 
 class SignFlips(PairedSeparation, OfPermutations):
-    """Statistic: T, and T after each of B random sign flips of the differences of pairs."""
+    """The statistic T, and its values after B random sign flips of the differences of pairs."""
 
     what = "the mean difference, and those of exchanged pairs, of paired rows"
 
@@ -481,7 +481,7 @@ class SignFlips(PairedSeparation, OfPermutations):
         self.shape = (permutations + 1,)
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
-        """Compute the statistics."""
+        """Compute T and its B values under flipped signs."""
         sample, complete = self.groups.pair_differences(rows, self.embedding)
 
         def signs(at: slice) -> Array:
@@ -495,5 +495,5 @@ class SignFlips(PairedSeparation, OfPermutations):
         return length / self.groups.divisors[0]
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound the change of each statistic by one pair."""
+        """Return an upper bound of the change of each statistic by one pair."""
         return super().sensitivity(relation, norm, public) / self.groups.divisors[0]

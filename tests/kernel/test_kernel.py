@@ -459,7 +459,7 @@ REFUSED = [
     ({"lengthscale": -1}, "must be a positive number"),
     ({"lengthscale": [1, 2]}, "lengthscale"),
     ({"lengthscale": 1e-9}, "too small"),
-    ({**MOMENTS, "lengthscale": "robust"}, "one lengthscale"),
+    ({**MOMENTS, "lengthscale": "robust"}, "a single lengthscale"),
     ({"paired": "yes"}, "neither True nor False"),
     ({"paired": True}, "rows of two tables"),
     ({"pvalue": True}, "always has a p-value"),
