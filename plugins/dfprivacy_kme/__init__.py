@@ -1,4 +1,4 @@
-"""Private release of a table as a kernel mean embedding.
+"""Private release of a table as a kernel mean embedding, or as a small synthetic table.
 
 Mechanisms: ``view.kme_release``, whose result is a `KME`; marginals and conditionals of one are `WeightedPoints`.
 ``view.kme_exponential`` chooses a small synthetic table.

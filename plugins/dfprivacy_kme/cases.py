@@ -1,4 +1,4 @@
-"""Cases for the audit of the release."""
+"""Example calls of the releases of kernel mean embeddings, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a method for the audit: each feature map, Gaussian and Laplace noise, groups."""
+    """Return example calls of a method, with each feature map, Gaussian and Laplace noise, and groups."""
     bounds = {"x": (-3.0, 1.5)}
     groups = {"g": ["a", "b", "c"]}
     if mechanism.name == "kme_exponential":

@@ -1,4 +1,4 @@
-"""The public feature map of a release, and the noisy mean of the features."""
+"""Public feature spaces of kernel mean embeddings, and the coding of rows as arrays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Basis: TypeAlias = Literal["subspace", "fourier"]
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Feature space: a kernel on rows and a finite feature map of it, in arrays that can be saved.
+    """Feature space: a kernel on rows and a finite feature map of the kernel, stored as arrays.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Space:
 
     @classmethod
     def from_kernel(cls, features: Nystrom | Fourier | None, kernel: ProductKernel) -> Space:
-        """Return the feature space of a kernel, with the measured feature map if there is one."""
+        """Construct the feature space of a kernel, with the feature map of a measurement if there is one."""
         numbers = [kernel.columns[i].name for i in kernel.numbers]
         categories = [kernel.columns[i].name for i in kernel.categories]
         anchors = A = np.zeros((0, 0))
@@ -119,7 +119,7 @@ class Space:
     def _shared_subspace(
         self, mine: NDArray[np.intp], other: Space, others: NDArray[np.intp]
     ) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the space spanned by the points that this subspace and another have in common.
+        """Return the subspace that is spanned by the points that two subspaces have in common.
 
         With A the map of a space, k = A⁻¹ψ are a row's kernel values at its points; those at the common points,
         times the map of these, are the coordinates in their span.
@@ -131,16 +131,16 @@ class Space:
         return replace(self, anchors=points, map=A), ours, theirs
 
     def as_json(self) -> dict[str, Any]:
-        """Return the feature space as JSON values, from which `from_json` makes it again."""
+        """Return the feature space as JSON values, which `from_json` reads."""
         columns = [{"name": column.name, **column.to_json()} for column in self.columns]
         return {**vars(self), "columns": columns}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Space:
-        """Return the feature space from the JSON values of `as_json`."""
+        """Construct the feature space from the JSON values that `as_json` returns."""
         if plain["basis"] not in get_args(Basis):
             raise ArgumentError(
-                "This release was written by an earlier version, with other features.", "Read it with that version."
+                "This release was written by an earlier version of dfprivacy.", "Read it with that version."
             )
         columns = tuple(read_column(**column) for column in plain["columns"])
         known = {name: value for name, value in plain.items() if name != "degree"}  # earlier versions had one
@@ -183,7 +183,7 @@ def encode_rows(columns: Sequence[Column], rows_by_column: object, what: str) ->
         else:
             rows[:, i] = [as_number(value, f"{what}: {column.name}") for value in values]
     if not np.isfinite(rows).all():
-        raise ArgumentError(f"{what} holds numbers that are not finite.", "Leave out those rows.")
+        raise ArgumentError(f"{what} holds numbers that are not finite.", "Omit those rows.")
     return rows
 
 

@@ -1,4 +1,4 @@
-"""Weighted points fitted to a noisy embedding: post-processing, at no privacy cost."""
+"""Fitting of weighted points to a noisy embedding, as post-processing without privacy cost."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _active_weights(psi: NDArray[np.float64], beta: NDArray[np.float64]) -> NDAr
 def absolute(
     psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float, most: float = 1.0
 ) -> NDArray[np.float64]:
-    r"""Return the signed weights with :math:`\|w\|_1 \le` `most` whose weighted feature sum is closest to beta.
+    r"""Return the weights with L1 norm of at most `most` whose weighted feature sum is closest to beta.
 
     The same problem as `simplex` on the points' features times `most` and their negatives.
 
@@ -98,7 +98,7 @@ def absolute(
 
 
 def shrunk(psi: NDArray[np.float64], beta: NDArray[np.float64], sigma: float) -> NDArray[np.float64]:
-    r"""Return the posterior mean of the embedding, given a public sample of the same population.
+    r"""Return the posterior mean of a noisy embedding, given a public sample of the same population.
 
     With u and C the mean and covariance of the points' features, the prior is :math:`N(u, G)`, :math:`G = C/M`, and
     the posterior mean :math:`u + G (G + \sigma^2 I)^{-1} (\beta - u)`. If :math:`\beta` is too far from u for that

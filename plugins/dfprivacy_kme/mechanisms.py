@@ -1,4 +1,4 @@
-"""``view.kme_release``: publish a kernel mean embedding; ``view.kme_exponential``: publish a small table."""
+"""``view.kme_release`` publishes a kernel mean embedding, and ``view.kme_exponential`` a small synthetic table."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def classical_scale(epsilon: float, delta: float) -> float:
 
 
 def classical_share(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Return the share of epsilon and delta for which exact calibration adds the noise of the classical one.
+    """Return the share of epsilon and delta at which exact calibration adds as much noise as the classical one.
 
     Parameters
     ----------
@@ -231,7 +231,9 @@ def kme_release(
             'Protect the table with neighbors="replace_one", and select rows by public columns only.',
         )
     if rows < 1:
-        raise ArgumentError("The table has no rows, so there is nothing to publish.", "Use a table with rows.")
+        raise ArgumentError(
+            "The table has no rows, so there is nothing to publish.", "Use a table with at least one row."
+        )
     named = (*columns, *(categories or ()))
     kernel = ProductKernel(named, _lengthscales(columns, lengthscale, gamma), mismatch)
     if kernel.distance() < _MIN_KERNEL_WIDTH:
@@ -280,7 +282,7 @@ def kme_release(
 
 @kme_release.concludes
 def _(measured: MeasuredEmbedding, *, represent: Represent) -> KME:
-    """Fit weighted points to the noisy mean feature."""
+    """Compute the release by fitting weighted points to the noisy mean feature."""
     return fit_release(measured, represent)
 
 
@@ -296,7 +298,10 @@ def _lengthscales(
     columns: Sequence[Column], lengthscale: float | Mapping[str, float] | None, gamma: float | None
 ) -> float | Mapping[str, float]:
     if lengthscale is not None and gamma is not None:
-        raise ArgumentError("lengthscale= and gamma= exclude each other.", "gamma is 1 / (2 lengthscale²).")
+        raise ArgumentError(
+            "lengthscale= and gamma= exclude each other.",
+            "Omit one of the two arguments: gamma is 1 / (2 lengthscale²).",
+        )
     if gamma is not None:
         return 1 / math.sqrt(2 * gamma)
     if lengthscale is not None:
@@ -312,7 +317,7 @@ def _feature_map(
     public: NDArray[np.float64] | None,
     n_points: int | None,
 ) -> Nystrom | Fourier:
-    """Choose the feature map from public numbers."""
+    """Choose the feature map of a release from public numbers."""
     if represent == "weights" and features != "subspace":
         raise ArgumentError('represent="weights" needs features spanned by points.', 'Use features="subspace".')
     if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
@@ -320,7 +325,7 @@ def _feature_map(
     if public is not None and (n_points is not None or features == "fourier"):
         raise ArgumentError(
             "points= span the subspace, and cannot be combined with n_points= or other features.",
-            'Leave one of the options out, or use features="subspace".',
+            'Omit n_points=, and use features="subspace".',
         )
     # What noise drowns is not worth a coordinate. For this, a rough sigma will do.
     rough = (
@@ -333,7 +338,7 @@ def _feature_map(
         anchors = spread(kernel.columns, n_points or _POINTS) if public is None else public
         return Nystrom(kernel, anchors, tolerance)
     if kernel.categories:
-        raise ArgumentError(f"features={features!r} need columns of numbers.", 'Use features="subspace".')
+        raise ArgumentError(f"features={features!r} needs numeric columns.", 'Use features="subspace".')
     m = n_points or min(1000, 125 * len(kernel.numbers))
     return Fourier(kernel.columns, gaussian_frequencies(kernel.lengthscales, m))
 
@@ -384,8 +389,8 @@ def _notes(measured: MeasuredEmbedding) -> tuple[str, ...]:
     seen = float((space.features(grid_rows(space)) ** 2).sum(axis=1).mean())
     if seen < _MIN_CAPTURED:
         notes.append(
-            f"The features capture {seen:.0%} of a row's squared length on average over the bounds: "
-            "a wider kernel or more points would capture more."
+            f"The features capture {seen:.0%} of a row's squared length on average over the bounds. "
+            "Use a larger lengthscale or more points to capture more."
         )
     if is_coarse(space):
         notes.append(
@@ -398,7 +403,7 @@ def _notes(measured: MeasuredEmbedding) -> tuple[str, ...]:
             f"{measured.size:.0f} rows at this epsilon are few."
         )
     if len(measured.beta) < 3:  # noqa: PLR2004
-        notes.append(f"There are only {len(measured.beta)} features: more points would give more.")
+        notes.append(f"The release has only {len(measured.beta)} features: use more points for more features.")
     return tuple(notes)
 
 
@@ -438,20 +443,20 @@ class Closeness(OfSums):
         self.error = _ROWS_MAX * _ROUNDING * (psi.dimension + size)
 
     def value(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the closeness of each table."""
+        """Compute the closeness of each candidate table."""
         total, rows = np.ravel(sums)[:-1], np.ravel(sums)[-1]
         scores: NDArray[np.float64] = -np.linalg.norm(total - rows * self.means, axis=1)
         return scores
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound the change of each closeness by one row."""
+        """Return the sensitivity of each closeness to one row."""
         stays = relation == "replace_one" and all(column.name in public for column in self.gaps)
         farthest = self.psi.diameter(2, public if stays else frozenset())
         farthest += math.sqrt(self.psi.dimension) * self.psi.error if farthest else 0.0
         return farthest * (1.0 if norm == math.inf else self.dimension ** (1 / norm))
 
     def describe(self) -> str:
-        """Name the statistic in words."""
+        """Return a description of the statistic."""
         return f"the closeness of {self.dimension} synthetic tables ({self.psi.kernel.describe()})"
 
 
@@ -468,7 +473,7 @@ def kme_exponential(
     n_rows: Annotated[int, Range(1, 12)] = _CHOSEN_ROWS,
     nan_policy: NanPolicy = "omit",
 ) -> WeightedPoints:
-    r"""Choose a small synthetic table with nearly the table's embedding, by the exponential mechanism.
+    r"""Select a small synthetic table whose embedding is close to the table's, by the exponential mechanism.
 
     Parameters
     ----------
@@ -529,7 +534,7 @@ def kme_exponential(
     named = (*columns, *(categories or ()))
     kernel = ProductKernel(named, _lengthscales(columns, lengthscale, None), mismatch)
     if points is not None and n_points is not None:
-        raise ArgumentError("points= and n_points= exclude each other.", "Leave n_points= or points= out.")
+        raise ArgumentError("points= and n_points= exclude each other.", "Omit one of the two arguments.")
     rows = (
         spread(kernel.columns, n_points or _CHOSEN_POINTS)
         if points is None
@@ -549,7 +554,7 @@ def kme_exponential(
     if not gaps and curator.size:
         reach = scores.sensitivity(curator.neighbors, math.inf, frozenset())
         more = 2 * reach * math.log(tables / _INTERVAL_MISS) / (curator.epsilon * curator.size)
-        close = f"Its distance from the embedding is above the least of {tables:,} tables by {more:.2g} at most"
+        close = f"Its distance from the embedding exceeds the smallest of {tables:,} tables by at most {more:.2g}"
         notes = (f"{close}, in 95% of cases.",)
     places, times = np.unique(scores.places[best], return_counts=True)
     return WeightedPoints(

@@ -1,4 +1,4 @@
-"""Weighted points that represent the rows of a table."""
+"""Weighted points that represent the rows of a table, and what can be computed from them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TwoSample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WeightedPoints(Release):
-    """Weighted points without a noisy embedding: a marginal or a conditional of a release.
+    """Weighted points that represent rows, such as a marginal or conditional distribution of a release.
 
     Attributes
     ----------
@@ -80,12 +80,12 @@ class WeightedPoints(Release):
 
     @property
     def support(self) -> int:
-        """Number of points."""
+        """Number of weighted points."""
         return len(self.weights)
 
     @property
     def points(self) -> Any:
-        """Points with their ``weight`` in the last column, as a frame of the table's dataframe library."""
+        """Points as a dataframe of the table's library, with their ``weight`` in the last column."""
         columns = decode_rows(self._feature_space.columns, self.locations)
         name = "weight"
         while name in columns:
@@ -99,7 +99,7 @@ class WeightedPoints(Release):
         return f"{points} that stand{'s' * (self.support == 1)} for the private rows' {names}."
 
     def _grid(self) -> Grid | None:
-        """Return the points as a printed table, if they are few."""
+        """Return the points as a printed table; None if they are many."""
         if self.support > _MAX_LISTED:
             return None
         columns = decode_rows(self._feature_space.columns, self.locations)
@@ -108,7 +108,7 @@ class WeightedPoints(Release):
         return Grid(("", *columns, "weight"), [("", *row) for row in texts])
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the means of the numeric columns or, if there are none, the weights of the points."""
+        """Return the means of the numeric columns, or else the weights of the points, as rows of a tidy table."""
         try:
             means = self.mean()
         except ArgumentError:  # some weights are negative
@@ -120,7 +120,7 @@ class WeightedPoints(Release):
         return [{"column": [*means], "statistic": "mean", "value": [*means.values()], **ends}]
 
     def evaluate(self, rows: object) -> NDArray[np.float64]:
-        """Evaluate the embedding as a function: a smoothed density.
+        """Evaluate the embedding, a smoothed density, at given rows.
 
         Parameters
         ----------
@@ -197,14 +197,14 @@ class WeightedPoints(Release):
             As `points`, without weights.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ArgumentError(f"n={n!r} must be an integer from 1 on.", "Give the number of rows to draw.")
+            raise ArgumentError(f"n={n!r} must be an integer of at least 1.", "Give the number of rows to draw.")
         rng = np.random.default_rng(seed)
         at = np.searchsorted(np.cumsum(self._normalized_weights), (np.arange(n) + rng.random()) / n)
         drawn = self.locations[rng.permutation(np.minimum(at, self.support - 1))]
         return self._table(decode_rows(self._feature_space.columns, drawn))
 
     def marginal(self, columns: Sequence[str]) -> WeightedPoints:
-        """Return the marginal distribution: the points with some of the columns only.
+        """Return the marginal distribution of some columns, as weighted points.
 
         Parameters
         ----------
@@ -226,7 +226,7 @@ class WeightedPoints(Release):
     def _with_columns(
         self, kept: list[int], locations: NDArray[np.float64], weights: NDArray[np.float64], notes: tuple[str, ...]
     ) -> WeightedPoints:
-        """Return points with some of the columns, and with these locations and weights."""
+        """Return weighted points in some of the columns, with the given locations and weights."""
         space = self._feature_space
         columns = tuple(space.columns[i] for i in kept)
         kernel = ProductKernel(columns, space.lengthscales, space.mismatches)
@@ -239,7 +239,7 @@ class WeightedPoints(Release):
         weights: NDArray[np.float64],
         notes: tuple[str, ...],
     ) -> WeightedPoints:
-        """Return points with the given kernel, locations and weights."""
+        """Return weighted points with the given kernel, locations and weights."""
         return WeightedPoints(
             space=Space.from_kernel(None, kernel).as_json(),
             locations=locations,
@@ -255,7 +255,7 @@ class WeightedPoints(Release):
         *,
         lengthscale: float | Mapping[str, float] | None = None,
     ) -> WeightedPoints:
-        r"""Apply a function to the points, which gives the embedding of f(X).
+        r"""Apply a function f to the points, which gives an embedding of f(X).
 
         Parameters
         ----------
@@ -302,14 +302,14 @@ class WeightedPoints(Release):
         if lengthscale is None:
             lengthscale = {column.name: 2 * column.half * math.sqrt(len(columns) / 8) for column in columns}
         total = float(np.abs(self.weights).sum())
-        loose = f"The absolute weights add up to {total:.3g}: too much for an accurate embedding of f(X)."
+        loose = f"The absolute weights sum to {total:.3g}, which is too large for an accurate embedding of f(X)."
         notes = (loose,) if total > _MAX_WEIGHT_SUM else ()
         return self._with_points(
             ProductKernel(columns, lengthscale), np.column_stack(list(arrays.values())), self.weights, notes
         )
 
     def two_sample(self, other: object, *, alpha: float = 0.05) -> TwoSample:  # noqa: ARG002
-        """Raise an error: without the noise of a release, the test would reject because of noise.
+        """Raise an error: the test needs the noise of a release, which weighted points do not have.
 
         Parameters
         ----------
@@ -324,13 +324,13 @@ class WeightedPoints(Release):
         )
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the points with areas proportional to weights, or the distribution function of a single column."""
+        """Draw the points with areas proportional to their weights, or the distribution function of one column."""
         ax = axes(ax)
         names = [self._with_units(column.name) for column in self._feature_space.columns]
         if len(names) == 1:
             order = np.argsort(self.locations[:, 0])
             ax.step(self.locations[order, 0], np.cumsum(self.weights[order]), where="post")
-            ax.set(xlabel=names[0], ylabel="share of rows up to here")
+            ax.set(xlabel=names[0], ylabel="share of rows up to this value")
             return ax
         x, y = (self._numeric_columns + [i for i in range(len(names)) if i not in self._numeric_columns])[:2]
         size = 400 * np.abs(self.weights) / max(np.abs(self.weights).max(), 1e-300)
@@ -360,7 +360,7 @@ class Expectation(NamedTuple):
 
 
 class Means(dict[str, float]):
-    """Means by column: a dictionary of numbers, with a confidence interval for each mean.
+    """Dictionary of the mean of each column, with a confidence interval for each mean.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The release: the noisy embedding, and the weighted points fitted to it."""
+"""Released kernel mean embeddings: estimates from them, and two-sample tests between them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MIN_WEIGHT_SDS = 5  # of the noise's standard deviation, below which a conditio
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class KME(WeightedPoints):
-    """Private kernel mean embedding: a noisy mean feature, and weighted points that represent it.
+    """Private kernel mean embedding: the noisy mean feature of the rows, and weighted points that represent it.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class KME(WeightedPoints):
 
     @property
     def embedding(self) -> tuple[NDArray[np.float64], float]:
-        """Noisy mean feature, and the standard deviation of its noise."""
+        """Noisy mean feature of the rows, and the standard deviation of its noise."""
         return self.beta, self.noise_standard_error
 
     def deviation(self, rows: object) -> NDArray[np.float64]:
@@ -121,11 +121,11 @@ class KME(WeightedPoints):
 
     @property
     def _count_error(self) -> float:
-        """Standard deviation of the noise in the number of rows, divided by the number."""
+        """Relative standard deviation of the noise in the number of rows."""
         return (self.missing_standard_error or 0.0) / self.size
 
     def expectation(self, f: Callable[[dict[str, NDArray[Any]]], Any], *, confidence: float = 0.95) -> Expectation:
-        r"""Estimate the mean of a function over the rows, with an interval that covers the noise.
+        r"""Estimate the mean of a function over the rows, with a confidence interval for the noise.
 
         Parameters
         ----------
@@ -153,7 +153,7 @@ class KME(WeightedPoints):
         return self._expectation(values, at_points, confidence)
 
     def mean(self, *, confidence: float = 0.95) -> Means:
-        """Return the means of the numeric columns over the rows, with intervals that cover the noise.
+        """Return the means of the numeric columns over the rows, with confidence intervals for the noise.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class KME(WeightedPoints):
 
     @cached_property
     def _grid_features(self) -> tuple[NDArray[np.float64], ...]:
-        """Features of the public rows of `grid_rows`, and their singular value decomposition."""
+        """Features of the public rows that `grid_rows` returns, and their singular value decomposition."""
         psi = self._feature_space.features(grid_rows(self._feature_space))
         return psi, *np.linalg.svd(psi, full_matrices=False)
 
@@ -228,7 +228,7 @@ class KME(WeightedPoints):
         return values
 
     def _noise_bound(self, a: NDArray[np.float64], counted: float, confidence: float) -> float:
-        """Return a bound of |a'noise| that holds with probability `confidence`; Chernoff's for Laplace noise."""
+        """Return a bound that |a'noise| exceeds with probability at most 1 - `confidence`."""
         errors = np.append(self.noise_standard_error * a, self._count_error * counted)
         if self.noise_kind != "laplace":
             return float(ndtri((1 + confidence) / 2)) * float(np.linalg.norm(errors))
@@ -319,7 +319,7 @@ class KME(WeightedPoints):
         )
 
     def conditional(self, given: Mapping[str, Any]) -> WeightedPoints:
-        """Return the conditional distribution of the other columns, given values of some columns.
+        """Return the distribution of the other columns given values of some columns, as weighted points.
 
         Parameters
         ----------
@@ -353,17 +353,17 @@ class KME(WeightedPoints):
         mass = float(share[chosen].sum())
         if not mass > 0:
             raise ArgumentError(
-                f"No point has the values given={given!r}.", "Use a wider interval, or a larger category."
+                f"No point has the values given={given!r}.", "Use a wider interval, or a more frequent category."
             )
         notes: tuple[str, ...] = ()
         if mass < _MIN_WEIGHT_SDS * self.noise_standard_error:
-            notes = ("Hardly any weight has the given values: the other columns are mostly noise.",)
+            notes = ("The points with the given values have little weight: their distribution is mostly noise.",)
         kept = [i for i, name in enumerate(names) if name not in given]
         return self._with_columns(kept, self.locations[chosen], share[chosen] / mass, notes)
 
 
 def coded_interval(column: Column, value: object) -> tuple[float, float]:
-    """Return the interval of codes or numbers for the value given for a column."""
+    """Return the interval of numbers or category codes that a condition on a column selects."""
     if column.bounds is None:
         code = float(column.code(value))
         return code, code
@@ -377,7 +377,7 @@ def coded_interval(column: Column, value: object) -> tuple[float, float]:
 
 
 def grid_rows(space: Space) -> NDArray[np.float64]:
-    """Return a grid of public rows over the bounds and categories, with about four rows per lengthscale."""
+    """Return a grid of public rows over all bounds and categories, with about four rows per lengthscale."""
     fewest = _FEWEST if len(space.columns) <= 3 else _MANY_ROWS  # noqa: PLR2004
     rows = spread(space.columns, min(max(rows_needed(space, 4), fewest), _MOST)).copy()
     for at, column in enumerate(space.columns):
@@ -395,7 +395,7 @@ def rows_needed(space: Space, to_lengthscale: int) -> int:
 
 
 def is_coarse(space: Space) -> bool:
-    """Return whether `grid_rows` has fewer than two rows per lengthscale."""
+    """Return whether the grid of `grid_rows` has fewer than two rows per lengthscale."""
     return rows_needed(space, 2) > _MOST
 
 
@@ -405,7 +405,7 @@ _POINTS = 2000  # of a population, up to which samples are drawn point by point
 
 @dataclass(frozen=True)
 class Sample:
-    """Sample of rows for a test: its mean embedding, with the noise and the number of rows.
+    """One of the two samples of a test: its mean embedding, the noise in it, and the number of rows.
 
     Attributes
     ----------
@@ -433,7 +433,7 @@ class Sample:
 
     @property
     def squared_noise(self) -> float:
-        """Mean squared length of the noise."""
+        """Expected squared norm of the noise in the embedding."""
         squared = float(self.embedding @ self.embedding)
         return len(self.embedding) * self.noise**2 + self.count_noise**2 * squared
 
@@ -465,7 +465,7 @@ def null_distances(
     draws: int,
     rng: np.random.Generator,
 ) -> NDArray[np.float64]:
-    """Draw squared distances between embeddings of two samples from one population, noise included."""
+    """Draw squared distances between noisy embeddings of two samples from the same population."""
     centred = psi - share @ psi
     many = len(share) > _POINTS  # then means of rows are as good as normal
     root = np.linalg.qr(np.sqrt(share)[:, None] * centred, mode="r") if many else centred
