@@ -1,4 +1,4 @@
-"""Gaussian classes and Gaussian mixtures of a private table, its second moments and its Fourier sketch.
+"""Gaussian classifiers, Gaussian mixtures, moments and Fourier sketches of a private table.
 
 Mechanisms: ``view.gmm_fit``, ``view.moments``, ``view.fourier_sketch``. Without privacy, for public data:
 `GaussianClassifier`.
@@ -27,7 +27,7 @@ __all__ = [
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Register Gaussian classes and mixtures, moments, and the Fourier sketch."""
+    """Register the methods that fit Gaussian classes and mixtures, and release moments and Fourier sketches."""
     register(gmm_fit.checks(check_gmm_fit).plans(plan_fit))
     register(moments.checks(check_moments))
     register(fourier_sketch)

@@ -1,4 +1,4 @@
-"""Cases for the audit of the methods."""
+"""Example calls of Gaussian classes, mixtures and moments, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a method for the audit: Gaussian and Laplace noise, private and public groups."""
+    """Return example calls of a method, with Gaussian and Laplace noise, and with private and public groups."""
     known: dict[str, Any] = {"bounds": {"x": (-3.0, 1.5), "y": (0.0, 1.0)}, "categories": {"g": ["a", "b"]}}
     delta = {"delta": "1/100000"}
     both = ["x", "y"]

@@ -1,4 +1,4 @@
-"""Gaussian classes: predictions from means and covariances, with the methods of scikit-learn."""
+"""Discriminant analysis: classifiers from the means and covariances of classes, with scikit-learn's methods."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MAX_DISTANCE = 1e130  # standard deviations, of which the square is a number
 
 
 def log_joint_density(rows: Array, weights: Array, means: Array, covariances: Array) -> Array:
-    """Return the log of weight times density of each Gaussian, shape (rows, K)."""
+    """Return the log of weight times density of each Gaussian component at each row, shape (rows, K)."""
     joint = np.empty((len(rows), len(weights)))
     with np.errstate(divide="ignore"):
         joint[:] = np.log(weights) - len(means.T) / 2 * math.log(2 * math.pi)
@@ -73,7 +73,7 @@ def draw_rows(
 
 
 class ClassifierMethods:
-    """Mixin with the methods of a fitted scikit-learn classifier, for given priors, means and covariances."""
+    """Mixin with the methods of a scikit-learn classifier that is fitted by priors, means and covariances."""
 
     classes_: NDArray[Any]
     priors_: Array
@@ -145,7 +145,7 @@ class ClassifierMethods:
         return best
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the accuracy: the share of public rows that are classified correctly.
+        """Return the accuracy, the share of public rows that are classified correctly.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class ClassifierMethods:
         return rows, self.classes_[codes]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002, FBT001, FBT002 - scikit-learn's
-        """Return the parameters, with the interface of scikit-learn.
+        """Return the parameters of the estimator, with the interface of scikit-learn.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class ClassifierMethods:
         return {"method": self.method, "repair": self.repair, "grid_minimum": self.grid_minimum}
 
     def fit(self, X: Any, y: Any) -> GaussianClassifier:
-        """Fit the model to public data, without privacy.
+        """Fit a new classifier to public data, without privacy.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class ClassifierMethods:
 
 
 class GaussianClassifier(ClassifierMethods):
-    """Classifier by linear or quadratic discriminant analysis of public data: `gmm_fit` without privacy.
+    """Linear or quadratic discriminant analysis of public data, without privacy.
 
     A release of `gmm_fit` becomes one where scikit-learn clones it, for instance in ``cross_val_score``.
 
@@ -262,7 +262,7 @@ class GaussianClassifier(ClassifierMethods):
         return diagram
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters, with the interface of scikit-learn.
+        """Set parameters of the estimator, with the interface of scikit-learn.
 
         Parameters
         ----------
@@ -333,7 +333,7 @@ def fit_classes(
     repair: Repair,
     grid_minimum: float,
 ) -> tuple[Estimates, Array, list[tuple[int | None, str]]]:
-    """Fit priors, means and covariances of classes to noisy sums, in units of y.
+    """Estimate priors, means and covariances of classes from noisy sums, in units of the scaled values y.
 
     Parameters
     ----------
@@ -368,12 +368,12 @@ def fit_classes(
     for group, (before, after, noise) in enumerate(zip(own.covariances, covariances, errors, strict=True)):
         if move := repair_note(before, after, noise, names):
             place = group if quadratic else None
-            doubts.append((place, f"to be positive definite, the covariance was moved by up to {move}"))
+            doubts.append((place, f"to be positive definite, the covariance was changed by up to {move}"))
     return own, np.array(covariances), doubts
 
 
 def as_matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:
-    """Return the rows of a frame or an array as finite numbers."""
+    """Return the rows of a dataframe or an array as a float array, after checking that all numbers are finite."""
     if names is not None and hasattr(X, "columns"):
         if missing := [name for name in names if name not in X.columns]:
             raise ArgumentError(f"X has no column {missing[0]!r}.", "Give a table with the fitted columns.")
@@ -396,7 +396,7 @@ Positive: TypeAlias = Annotated[float, Range(0, exclusive="low")]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GaussianClasses(ClassifierMethods, Release):
-    """Result of a fit of Gaussian classes, and a classifier with the interface of scikit-learn.
+    """Result of private discriminant analysis, and a classifier with the interface of scikit-learn.
 
     Attributes
     ----------
@@ -470,7 +470,7 @@ class GaussianClasses(ClassifierMethods, Release):
         queries: Queries,
         **model: Any,
     ) -> GaussianClasses:
-        """Return the result for classes fitted to measured sums."""
+        """Construct the result from measured sums, by fitting the classes to them."""
         names = ("priors", "means", "covariances", "estimated_covariances")
         later: dict[str, Any] = dict.fromkeys(names, measured.sums.sizes)
         blank = cls(
@@ -487,32 +487,32 @@ class GaussianClasses(ClassifierMethods, Release):
 
     @cached_property
     def classes_(self) -> NDArray[Any]:  # type: ignore[override]
-        """Class labels; the name is scikit-learn's."""
+        """Class labels, as scikit-learn calls this attribute."""
         return np.array(self.classes)
 
     @property
     def priors_(self) -> Array:  # type: ignore[override]
-        """Prior probabilities of the classes; the name is scikit-learn's."""
+        """Prior probabilities of the classes, as scikit-learn calls this attribute."""
         return self.priors
 
     @property
     def means_(self) -> Array:  # type: ignore[override]
-        """Means of the classes; the name is scikit-learn's."""
+        """Means of the classes, as scikit-learn calls this attribute."""
         return self.means
 
     @property
     def covariances_(self) -> Array:  # type: ignore[override]
-        """A covariance for each class, shape (classes, columns, columns)."""
+        """Covariance matrix of each class, shape (classes, columns, columns)."""
         return np.broadcast_to(self.covariances, (len(self.classes), *self.covariances.shape[1:]))
 
     def _sentence(self) -> str:
-        """Write a sentence with the columns that separate the classes."""
+        """Write a sentence with the columns and the classes that they distinguish."""
         told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
         columns = self._label(*self.columns)
         return f"{columns} distinguish {len(told)} classes of {self._label(self.label)}: {list_text(told)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the share of each class, and the mean and standard deviation of each column in it."""
+        """Return the share of each class, and the mean and sd of each column in it, as rows of a tidy table."""
         d, spreads = len(self.columns), np.sqrt(np.diagonal(self.covariances_, axis1=1, axis2=2))
         return [
             {
@@ -527,13 +527,13 @@ class GaussianClasses(ClassifierMethods, Release):
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns; the attribute's name is scikit-learn's."""
+        """Names of the columns, as scikit-learn calls this attribute."""
         return np.array(self.columns, dtype=object)
 
     def refit(
         self, *, method: Method | None = None, repair: Repair | None = None, grid_minimum: float | None = None
     ) -> Self:
-        """Fit the classes again to the same noisy sums, at no cost.
+        """Fit the classes again to the same noisy sums, with other options and at no cost.
 
         Parameters
         ----------
@@ -554,7 +554,7 @@ class GaussianClasses(ClassifierMethods, Release):
         )
 
     def standard_errors(self, *, sampling: bool = True) -> tuple[Array, Array]:
-        """Return the standard errors of means and covariances, before repair and to first order.
+        """Return first-order standard errors of the means and of the covariances before their repair.
 
         Parameters
         ----------
@@ -575,7 +575,7 @@ class GaussianClasses(ClassifierMethods, Release):
         return own.mean_errors(sampling=sampling) * self._half_widths, covariances * units
 
     def plot(self, ax: Any = None, columns: tuple[str, str] | None = None) -> Any:
-        """Draw decision regions of two columns, and the ellipses that contain 39% and 86% of each class.
+        """Draw the decision regions in two columns, and the ellipses that contain 39% and 86% of each class.
 
         Parameters
         ----------

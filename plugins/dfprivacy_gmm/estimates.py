@@ -1,4 +1,4 @@
-"""Covariances from noisy symmetric matrices: the nearest positive definite matrix."""
+"""Estimates of means and covariances from noisy sums, and repair of indefinite covariance matrices."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def repaired_covariance(
     units: Array | None = None,
     least: float = _MIN_EIGENVALUE,
 ) -> Array:
-    """Return a positive definite covariance for a noisy symmetric matrix.
+    """Return a positive definite covariance matrix near a noisy symmetric matrix.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def repaired_covariance(
 
 
 def nearest_covariance(covariance: Array, noise: Array, floor: float) -> Array:
-    r"""Return the nearest covariance matrix with eigenvalues from `floor` to d, in units of the noise.
+    r"""Return the covariance matrix nearest in units of the noise, with eigenvalues from `floor` to d.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def nearest_covariance(covariance: Array, noise: Array, floor: float) -> Array:
 
 
 def repair_note(covariance: Array, changed: Array, noise: Array, names: Sequence[str]) -> str | None:
-    """Return a note on the largest change of a covariance by the repair; None if it is negligible.
+    """Return a note on the largest change of an entry by `repaired_covariance`; None if it is negligible.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def repair_note(covariance: Array, changed: Array, noise: Array, names: Sequence
 
 
 def spectral_noise(noise: Array) -> float:
-    """Return about half the largest eigenvalue of a symmetric noise matrix, from its standard deviations."""
+    """Return about half the largest eigenvalue of symmetric noise, given the entries' standard deviations."""
     d = len(noise)
     each = noise[np.triu_indices(d, 1)].mean() if d > 1 else noise[0, 0]
     return float(each) * math.sqrt(d)
@@ -219,7 +219,7 @@ def estimate_moments(sums: Sums) -> Estimates:
 
 @dataclass(frozen=True)
 class Estimates:
-    """Unbiased noisy means and covariances of groups; a covariance may be indefinite.
+    """Unbiased noisy means and covariances of groups, whose covariance matrices may be indefinite.
 
     Attributes
     ----------
@@ -241,7 +241,7 @@ class Estimates:
 
     @property
     def variances(self) -> Array:
-        """Variances, shape (groups, d), with negative values set to 0."""
+        """Variances of the columns in each group, shape (groups, d), with negative values set to 0."""
         return np.maximum(np.diagonal(self.covariances, axis1=1, axis2=2), 0.0)
 
     def pooled(self) -> Estimates:
@@ -252,7 +252,7 @@ class Estimates:
         return Estimates(self.sums, self.sizes, self.means, covariance[None], noise[None])
 
     def mean_errors(self, *, sampling: bool = True) -> Array:
-        """Return the standard errors of the means, to first order in the noise.
+        """Return the standard errors of the means of each group, to first order in the noise.
 
         Parameters
         ----------
@@ -270,7 +270,7 @@ class Estimates:
         return errors
 
     def covariance_errors(self, sampling: Sampling = "bounded") -> Array:
-        r"""Return the standard errors of the covariances, to first order in the noise of the size.
+        r"""Return the standard errors of the covariances, to first order in the noise of the group sizes.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ class Estimates:
         return errors
 
     def correlations(self) -> Array:
-        """Return the correlations, shape (groups, d, d); NaN where a variance is not above its noise.
+        """Return the correlations, shape (groups, d, d); NaN if a variance is not clearly above its noise.
 
         Returns
         -------
@@ -412,7 +412,7 @@ class Estimates:
         return doubts
 
     def _row_length(self) -> float:
-        """Mean squared length of the rows; 0 if it is not clearly above its noise."""
+        """Mean squared norm of the scaled rows in each group; 0 if it is not clearly above its noise."""
         sums = self.sums
         groups = len(sums.sizes)
         noise = math.sqrt(groups * np.square(np.diag(sums.product_sd)).sum())

@@ -1,4 +1,4 @@
-"""Fit a Gaussian mixture to a sketch of its characteristic function. It costs no privacy, however often it is done.
+"""Fit of Gaussian mixtures to a noisy sketch of the characteristic function, as post-processing without cost.
 
 The objective is a negative log-likelihood, half the squared misfit of the sketch in standard deviations, plus weak
 priors. For the search its values count as independent, which is conservative; the best optimum is then refined with
@@ -73,7 +73,7 @@ def levenberg_marquardt(
     tolerance: float,
     target: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minimise a sum of squares within bounds, by steps until the gain is below a tolerance [2]_.
+    """Minimise a sum of squares within bounds by the Levenberg-Marquardt algorithm [2]_.
 
     It stops early if the last gain, repeated in all remaining steps, would not bring it near the target.
     Target and tolerance refer to half of the sum.
@@ -118,7 +118,7 @@ _SHAPE_PATHS: dict[Shape, tuple[Shape, ...]] = {
 
 @dataclass(frozen=True)
 class Fit:
-    """Fitted mixture of a sketch, in the units of the sketch.
+    """Mixture that was fitted to a sketch, in the units of the sketch.
 
     Attributes
     ----------
@@ -145,11 +145,11 @@ class Fit:
 
     @property
     def mixture(self) -> Mixture:
-        """The fitted mixture."""
+        """The fitted mixture as weights, means and covariances."""
         return self.family.mixture(self.p)
 
     def mean_covariances(self, sketch: Sketch) -> NDArray[np.float64]:
-        """Return the covariance of each estimated mean from sampling and noise, shape (K, d, d).
+        """Return the covariance of each estimated mean due to sampling and noise, shape (K, d, d).
 
         It is that of the sketch's information about all parameters, and of the prior.
         """
@@ -161,7 +161,7 @@ class Fit:
 
 
 def prior_precision(family: Family, size_error: float) -> NDArray[np.float64]:
-    """Return the precisions of independent normal priors of the parameters; the last is for the total weight."""
+    """Return the precisions of the parameters' independent normal priors, the last for the total weight."""
     d, sd = family.d, np.ones(family.n_parameters)
     sd[: family.K * (1 + d)] = 1.5
     spread = family.covariance_parameters(sd)
@@ -180,11 +180,11 @@ class Search:
         self.log_sd = math.log(smallest_sd(K, sketch.d))
 
     def family(self, shape: Shape) -> Family:
-        """Return the parametric family for a shape of covariances."""
+        """Return the parametric family of mixtures with covariances of a given shape."""
         return Family(self.K, self.sketch.d, shape)
 
     def prior(self, shape: Shape) -> NDArray[np.float64]:
-        """Return the prior mean of the parameters of a family; for full covariances the tied fit replaces it."""
+        """Return the prior mean of the parameters of a family."""
         family = self.family(shape)
         centre = np.zeros(family.n_parameters)
         family.covariance_parameters(centre)[:, : self.sketch.d] = 0.7 * self.log_sd
@@ -223,7 +223,7 @@ class Search:
         return Fit(family, p, centre, float(squares.sum()), float(squares[: 2 * sketch.m].sum()))
 
     def starting_fits(self) -> list[Fit]:
-        """Return spherical mixtures fitted from greedy and from random starting points, the best first."""
+        """Return spherical mixtures fitted from greedy and random starting points, sorted from best to worst."""
         K, d, rng = self.K, self.sketch.d, self.rng
         family, fits = self.family("spherical"), []
         for r in range(STARTS):
@@ -255,7 +255,7 @@ class Search:
         return means, weights / weights.sum()
 
     def component_sketches(self, means: NDArray[np.float64], log_sd: float) -> NDArray[np.complex128]:
-        """Return the sketches of spherical components with these means, shape (candidates, m)."""
+        """Return the sketch of a spherical component at each of the given means, shape (candidates, m)."""
         W = self.sketch.frequencies
         decay = 0.5 * math.exp(2 * log_sd) * np.square(W).sum(axis=1)
         return np.asarray(np.exp(1j * (means @ W.T) - decay), dtype=np.complex128)
@@ -284,7 +284,7 @@ class Search:
         return wide
 
     def swap_components(self, best: Fit, failures: int = 4, successes: int = 12) -> Fit:
-        """Exchange components for new components where the sketch fits worst, while the fit improves."""
+        """Replace components by new ones where the sketch fits worst, as long as the fit improves."""
         shape = best.family.shape
         while failures and successes:
             terms: dict[str, Any] = {"steps": 30, "tolerance": FINE, "target": best.f}
@@ -298,7 +298,7 @@ class Search:
         return best
 
     def _swapped_starts(self, best: Fit) -> list[NDArray[np.float64]]:
-        """Return two starting points, each with one component exchanged for the best of random components."""
+        """Return two starting points, in each of which the best of random components replaces one component."""
         sketch, K, d = self.sketch, self.K, self.sketch.d
         now = best.mixture
         zeta = sketch.standardized(now.components(sketch.frequencies)[0])
@@ -345,7 +345,7 @@ def find_mixture(
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
 ) -> Fit:
-    """Search for the K components that fit a sketch best.
+    """Search for the mixture of K components that fits a sketch best.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ def choose_mixture(
 
 
 def _refit_mixture(fit: Fit, sketch: Sketch) -> Fit:
-    """Fit a mixture again from a fit, weighted by the full covariance of the sketch."""
+    """Fit a mixture again from a previous fit, weighted by the full covariance matrix of the sketch."""
     search = Search(sketch, fit.family.K, np.random.default_rng(0))
     found = search.minimise(fit.p, fit.centre, fit.family.shape, steps=30, tolerance=FINE / 10)
     return replace(found, agreed=fit.agreed)
@@ -458,12 +458,12 @@ Restarts: TypeAlias = Annotated[int, Range(1)]
 
 
 def component_counts(n_components: int | Literal["auto"], most: int = _MAX_AUTO) -> tuple[int, ...]:
-    """Return the numbers of components to try."""
+    """Return the list of numbers of components to try."""
     return tuple(range(1, most + 1)) if n_components == "auto" else (n_components,)
 
 
 def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
-    """Return the number of rows at which about 90% of mixtures were recovered in simulations.
+    """Return the number of rows with which about 90% of mixtures were recovered in simulations.
 
     Parameters
     ----------
@@ -484,7 +484,7 @@ def too_few_rows(K: int, d: int, size: float, epsilon: float) -> bool:
 
 
 def reliability_notes(fit: Fit, error: float, *, size: float, epsilon: float, m: int) -> list[str]:
-    """Return notes with the reasons why a fitted mixture may be unreliable.
+    """Return notes on the reasons why a fitted mixture may be unreliable.
 
     Parameters
     ----------
@@ -510,16 +510,16 @@ def reliability_notes(fit: Fit, error: float, *, size: float, epsilon: float, m:
     if size < far / 4 or error > _USELESS_ERROR:
         notes.append(
             f"Uninformative: {K} components in {d} columns need about {far:,} rows at this epsilon even where "
-            f"they are 4 standard deviations apart; there are about {size:,.0f}."
+            f"they are 4 standard deviations apart; the table has about {size:,.0f}."
         )
     elif size < near:
         notes.append(
-            f"Few rows: {K} components in {d} columns are found in nine tables of ten from about {far:,} rows "
-            f"on where they are 4 standard deviations apart, and from {near:,} on at 2.5."
+            f"Few rows: {K} components in {d} columns are found in 90% of tables with at least about {far:,} "
+            f"rows if they are 4 standard deviations apart, and {near:,} rows if they are 2.5 apart."
         )
     elif error > _POOR_ERROR:
         notes.append(
-            f"The predicted error of the centres is {error:.2g} standard deviations; above {_POOR_ERROR} most fits "
+            f"The predicted error of the means is {error:.2g} standard deviations; above {_POOR_ERROR}, most fits "
             "are wrong."
         )
     if fit.residual > m + 3 * math.sqrt(m):
@@ -533,7 +533,7 @@ def reliability_notes(fit: Fit, error: float, *, size: float, epsilon: float, m:
 
 
 def single_gaussian(sketch: Sketch, K: int, shape: Shape) -> Fit:
-    """Return K equal components that are the Gaussian of all rows, for a whitened sketch.
+    """Return a fit of K equal components, each the Gaussian distribution of all rows, for a whitened sketch.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A Gaussian mixture with scikit-learn's methods, once its parameters are known."""
+"""Results of Fourier sketches: the sketch, and Gaussian mixtures with scikit-learn's methods."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def sklearn_shape(covariances: NDArray[np.float64], shape: Shape) -> NDArray[np.
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FourierSketch(Release):
-    """A noisy empirical characteristic function of some columns, and their noisy mean and covariance.
+    """Noisy empirical characteristic function of columns, with their noisy mean and covariance.
 
     Attributes
     ----------
@@ -97,29 +97,29 @@ class FourierSketch(Release):
     _shown = ("columns", "max_components", "size", "noise_standard_error", "notes")
 
     def _sentence(self) -> str:
-        """Write a sentence on the use of the sketch."""
+        """Write a sentence on the columns of the sketch and on its use."""
         about = f"{number(self.size, max(self.size * self.size_error, 1.0))} rows of {self._label(*self.columns)}"
         return f"A sketch of {about}, from which fit() makes mixtures of up to {self.max_components} components."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the mean and standard deviation of each column, by which the sketch was whitened."""
+        """Return the mean and sd of each column, by which the sketch was whitened, as rows of a tidy table."""
         spreads = self.half_widths * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         means = self.midpoints + self.half_widths * self.centre
         return [{"column": self.columns, "mean": means, "std": spreads, "n": self.size}]
 
     @property
     def half_widths(self) -> NDArray[np.float64]:
-        """Half widths of the bounds."""
+        """Half the width of each column's bounds."""
         return self.bounds[:, 1] / 2 - self.bounds[:, 0] / 2
 
     @property
     def midpoints(self) -> NDArray[np.float64]:
-        """Middles of the bounds."""
+        """Midpoint of each column's bounds."""
         return self.bounds[:, 0] / 2 + self.bounds[:, 1] / 2
 
     @property
     def sketch(self) -> Sketch:
-        """The sketch in units of y."""
+        """The sketch in units of y, the columns scaled to [-1, 1]."""
         return Sketch(
             self.frequencies, self.cosines + 1j * self.sines, self.noise_standard_error, self.size, self.size_error
         )
@@ -260,7 +260,7 @@ class GaussianMixture(Release):
         return f"{self._label(*self.columns)} as a mixture of {many}, with {shares} of the rows; {fits}."
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State weight, mean and standard deviation of each component in each column."""
+        """Return weight, mean and sd of each component in each column as rows of a tidy table."""
         k, d = self.means_.shape
         spreads = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
         return [
@@ -276,17 +276,17 @@ class GaussianMixture(Release):
 
     @property
     def bounds(self) -> NDArray[np.float64]:
-        """Bounds of the columns, shape (d, 2)."""
+        """Lower and upper bounds of the columns, shape (d, 2)."""
         return self.sketch.bounds
 
     @property
     def n_features_in_(self) -> int:
-        """Number of columns; the attribute's name is scikit-learn's."""
+        """Number of columns, as scikit-learn calls this attribute."""
         return len(self.columns)
 
     @property
     def feature_names_in_(self) -> NDArray[np.object_]:
-        """Names of the columns; the attribute's name is scikit-learn's."""
+        """Names of the columns, as scikit-learn calls this attribute."""
         return np.array(self.columns, dtype=object)
 
     @property
@@ -299,7 +299,7 @@ class GaussianMixture(Release):
         return np.broadcast_to(own, (K, d, d))
 
     def _log_joint(self, X: Any) -> NDArray[np.float64]:
-        """Return the log of weight times density of each component, shape (rows, K)."""
+        """Return the log of weight times density of each component at each row, shape (rows, K)."""
         rows = as_matrix(X, self.columns, len(self.columns))
         return log_joint_density(rows, self.weights_, self.means_, self.covariances)
 
@@ -335,7 +335,7 @@ class GaussianMixture(Release):
         return float(self.score_samples(X).mean())
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities of the components for public rows.
+        """Return the probability of each component for each public row, shape (rows, K).
 
         Parameters
         ----------
@@ -389,7 +389,7 @@ class GaussianMixture(Release):
         return draw_rows(self.weights_, self.means_, self.covariances, n_samples, random_state)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the density of one column, or the ellipses of the first two at one and two standard deviations."""
+        """Draw the density of a single column, or ellipses at one and two standard deviations in the first two."""
         ax = axes(ax)
         if len(self.columns) == 1:
             low, high = self.bounds[0]

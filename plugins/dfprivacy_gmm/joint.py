@@ -1,4 +1,4 @@
-"""Means, variances, covariances and correlations of a private table: what ``view.moments`` returns."""
+"""Result of ``view.moments``: means, variances, covariances and correlations of a private table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["JointMoments"]
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class JointMoments(Release):
-    """Means, variances and covariances of some columns together, in the columns' units.
+    """Means, variances and covariances of columns in each group, in the columns' units.
 
     Estimates are unbiased, and so covariances are as the noise has them: a variance may be negative, and a matrix
     of covariances that of no data. `nearest_covariances` are the nearest ones that are.
@@ -96,7 +96,7 @@ class JointMoments(Release):
 
     @classmethod
     def from_measurement(cls, measured: MeasuredSums, columns: Sequence[Column], by: Column | None) -> JointMoments:
-        """Return the result: moments estimated from measured sums, in the columns' units."""
+        """Construct the result from measured sums, with moments in the columns' units."""
         own = estimate_moments(measured.sums)
         half, mid = np.array([column.half for column in columns]), np.array([column.mid for column in columns])
         units = half[:, None] * half
@@ -133,7 +133,7 @@ class JointMoments(Release):
 
     @cached_property
     def correlations(self) -> Array:
-        """Correlations, shape (groups, columns, columns), clipped to [-1, 1].
+        """Correlation matrix of each group, shape (groups, columns, columns), clipped to [-1, 1].
 
         NaN where the noise could be all of a variance: then nothing is known of them.
         """
@@ -141,12 +141,12 @@ class JointMoments(Release):
 
     @cached_property
     def correlation_errors(self) -> Array:
-        """Standard errors of the correlations, shape (groups, columns, columns), as `covariance_errors`."""
+        """Standard errors of the correlations, shape (groups, columns, columns)."""
         return self._estimates.correlation_errors()
 
     @cached_property
     def nearest_covariances(self) -> Array:
-        """The nearest positive definite covariances, shape (groups, columns, columns).
+        """Nearest positive definite covariance matrix of each group, shape (groups, columns, columns).
 
         Nearest counts entries in standard deviations of their noise, and positive definite means that no direction
         has less variance than the noise could hide. They are biased where they differ from `covariances`.
@@ -163,13 +163,13 @@ class JointMoments(Release):
 
     @property
     def nearest_correlations(self) -> Array:
-        """The correlations of `nearest_covariances`, shape (groups, columns, columns)."""
+        """Correlation matrices of `nearest_covariances`, shape (groups, columns, columns)."""
         sd = np.sqrt(np.diagonal(self.nearest_covariances, axis1=1, axis2=2))
         nearest: Array = np.clip(self.nearest_covariances / (sd[:, :, None] * sd[:, None, :]), -1.0, 1.0)
         return nearest
 
     def standard_errors(self, sampling: Sampling = "bounded") -> tuple[Array, Array, Array]:
-        """Return standard errors due to noise alone, or with sampling, also for normal data.
+        """Return standard errors of means, covariances and correlations, with or without sampling errors.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class JointMoments(Release):
         return [("rows", each if self.by else sizes[0]), *(("note", note) for note in self.notes)]
 
     def _tidy(self) -> list[dict[str, Any]]:
-        """State the mean and the variance of each column of each group."""
+        """Return the mean and the variance of each column in each group as rows of a tidy table."""
         groups, d = len(self.groups), len(self.columns)
         numbers = {
             "size": np.repeat(self.sizes, d),
@@ -270,7 +270,7 @@ class JointMoments(Release):
         return panels(ax, plots)
 
     def covariance(self, group: Any = None, library: str | None = None) -> Any:
-        """Return the covariances of a group as a table.
+        """Return the covariance matrix of a group as a table.
 
         Parameters
         ----------
@@ -287,7 +287,7 @@ class JointMoments(Release):
         return self._group_matrix(self.covariances, group, library)
 
     def correlation(self, group: Any = None, library: str | None = None) -> Any:
-        """Return the correlations of a group as a table.
+        """Return the correlation matrix of a group as a table.
 
         Parameters
         ----------
@@ -322,7 +322,7 @@ def _unused_name(name: str, taken: tuple[str, ...]) -> str:
 
 
 def _moment_notes(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Return notes on variances not above their noise, and on indefinite covariance matrices."""
+    """Return notes on variances that are not clearly above their noise, and on indefinite covariance matrices."""
     doubts = []
     errors, few = own.covariance_errors("none"), own.has_few_rows()
     for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.has_signal(), strict=True)):

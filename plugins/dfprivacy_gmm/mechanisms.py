@@ -1,4 +1,4 @@
-"""Mixtures, classes and moments of a private table: two Gaussian measurements, and post-processing."""
+"""Methods that measure moments and Fourier sketches, and fit Gaussian classes and mixtures to them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fourier_sketch(
     max_components: Components = 6,
     nan_policy: NanPolicy = "omit",
 ) -> FourierSketch:
-    """Release a noisy characteristic function of some columns, for fits of Gaussian mixtures at no charge.
+    """Release a noisy characteristic function of columns, to which Gaussian mixtures can be fitted at no cost.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def fourier_sketch(
 
 
 def _measure_sketch(curator: Curator, columns: Sequence[Column], K: int, nan_policy: NanPolicy) -> FourierSketch:
-    """Measure moments, then a sketch at frequencies chosen from them."""
+    """Measure moments, then the characteristic function at frequencies that depend on the noisy moments."""
     d = len(columns)
     names = tuple(column.name for column in columns)
     if not d or len(set(names)) < d:
@@ -155,7 +155,7 @@ def gmm_fit(
     queries: Queries = "jointly",
     nan_policy: NanPolicy = "omit",
 ) -> MeasuredSums | FourierSketch:
-    """Fit a Gaussian to each class of a table (discriminant analysis), or a mixture if there are no labels.
+    """Fit a Gaussian to each class of a table (discriminant analysis), or a Gaussian mixture without labels.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def conclude_gmm_fit(
     repair: Repair = "noise_aware",
     grid_minimum: Positive = 0.01,
 ) -> GaussianClasses | GaussianMixture:
-    """Fit classes to the sums, or a mixture to the sketch."""
+    """Fit Gaussian classes to the noisy sums, or a Gaussian mixture to the noisy sketch."""
     if isinstance(measured, FourierSketch):
         return measured.fit(n_components, covariance_type=covariance_type, restarts=restarts)
     return GaussianClasses.from_measurement(
@@ -288,14 +288,12 @@ def check_gmm_fit(
         )
     if label is None:
         if queries == "separately":
-            raise ArgumentError(
-                "queries= is an option of a fit with label=.", "Leave queries= out, or give label=."
-            )
+            raise ArgumentError("queries= is an option of a fit with label=.", "Omit queries=, or give label=.")
         return
     check_not_among(columns, label, "label")
     if len(label.categories or ()) < 2:  # noqa: PLR2004
         raise ArgumentError(
-            f"The column label={label.name!r} has one category.", "A classifier needs at least two classes."
+            f"The column label={label.name!r} has one category.", "Use a column with at least two categories."
         )
 
 
@@ -320,7 +318,7 @@ def plan_fit(
     if label is None:
         most = component_counts(n_components or 1)[-1]
         return {
-            f"rows from which about nine of ten mixtures of {most} components are found at a separation of "
+            f"rows with which about 90% of mixtures of {most} components are found at a separation of "
             f"{separation:g} standard deviations": rows_needed(most, len(columns), curator.epsilon, separation)
             for separation in (2.5, 4.0)
         }
@@ -346,7 +344,7 @@ def moments(
     radius: Positive | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> MeasuredSums:
-    """Release means, variances, covariances and correlations of some columns.
+    """Release means, variances, covariances and correlations of columns.
 
     Parameters
     ----------
@@ -402,7 +400,7 @@ def moments(
 
 @moments.concludes
 def conclude_moments(measured: MeasuredSums, columns: Sequence[Column], *, by: Column | None) -> JointMoments:
-    """Estimate the moments from the noisy sums."""
+    """Compute the moments from the noisy sums."""
     return JointMoments.from_measurement(measured, columns, by)
 
 

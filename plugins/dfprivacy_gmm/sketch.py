@@ -1,4 +1,4 @@
-"""The characteristic function of a Gaussian mixture, its parameters, and its derivatives.
+"""Sketches of characteristic functions, and families of Gaussian mixtures with their derivatives.
 
 A mixture with weights πₖ, means μₖ and covariances Σₖ = LₖLₖ' has the characteristic function
 
@@ -45,7 +45,7 @@ Shape = Literal["spherical", "diag", "tied", "full"]
 
 @dataclass(frozen=True)
 class Sketch:
-    """A noisy empirical characteristic function, in whitened units.
+    """Noisy empirical characteristic function at m frequencies, in whitened units.
 
     Attributes
     ----------
@@ -82,26 +82,26 @@ class Sketch:
         return int(self.frequencies.shape[1])
 
     def whitened(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
-        """Return the sketch of whitened rows z, for rows that are centre + root·z."""
+        """Return the sketch of the whitened rows z, where the rows of this sketch are centre + root·z."""
         turned = self.values * np.exp(-1j * (self.frequencies @ centre))
         return replace(self, frequencies=self.frequencies @ root, values=turned, whitener=None)
 
     @cached_property
     def scale(self) -> float | NDArray[np.float64]:
-        """Factors that scale the values to unit variance, before `whitener` is applied."""
+        """Factors that scale the values to unit variance, before the matrix `whitener` is applied."""
         if self.whitener is not None:
             return 1.0
         scale: NDArray[np.float64] = 1 / np.sqrt(np.square(self.noise) + 0.5 / self.size)
         return scale
 
     def standardized(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Return complex values, shape (..., m), whitened by their covariance, shape (..., 2m)."""
+        """Return complex values, shape (..., m), as real values, shape (..., 2m), whitened by their covariance."""
         scaled = values * self.scale
         parts = np.concatenate([scaled.real, scaled.imag], axis=-1)
         return parts if self.whitener is None else parts @ self.whitener.T
 
     def with_sampling_covariance(self, mixture: Mixture) -> Sketch:
-        """Return the sketch with the covariance that its values have if the rows follow a mixture.
+        """Return the sketch with the covariance matrix that its values have if the rows follow a mixture.
 
         Notes
         -----
@@ -133,7 +133,7 @@ class Sketch:
 
 
 class Mixture(NamedTuple):
-    """A mixture of K components in d dimensions."""
+    """Gaussian mixture of K components in d dimensions."""
 
     weights: NDArray[np.float64]  # (K,)
     means: NDArray[np.float64]  # (K, d)
@@ -141,7 +141,7 @@ class Mixture(NamedTuple):
 
     @property
     def covariances(self) -> NDArray[np.float64]:
-        """Covariances, shape (K, d, d)."""
+        """Covariance matrices of the components, shape (K, d, d)."""
         return self.roots @ self.roots.swapaxes(1, 2)
 
     def components(self, frequencies: NDArray[np.float64]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
@@ -187,7 +187,7 @@ class Family:
 
     @property
     def covariance_slice(self) -> slice:
-        """Slice of the covariance parameters in the vector of parameters."""
+        """Slice of the parameter vector that contains the covariance parameters."""
         start = self.K * (1 + self.d)
         return slice(start, start + self.n_covariances * self.n_covariance_parameters)
 
@@ -206,7 +206,7 @@ class Family:
         return p[self.covariance_slice].reshape(self.n_covariances, self.n_covariance_parameters)
 
     def mixture(self, p: NDArray[np.float64]) -> Mixture:
-        """Return the mixture with these parameters."""
+        """Return the mixture that a parameter vector describes."""
         K, d, spread = self.K, self.d, self.covariance_parameters(p)
         roots = np.zeros((K, d, d))
         roots[:, range(d), range(d)] = np.exp(spread[:, :d])
@@ -221,7 +221,7 @@ class Family:
         return sketch.standardized(np.exp(p[-1]) * (mixture.weights @ zeta) - sketch.values)
 
     def jacobian(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Return the derivatives of `residuals`, shape (P, 2m)."""
+        """Return the derivatives of `residuals` by the parameters, shape (P, 2m)."""
         K, d, W = self.K, self.d, sketch.frequencies.T
         mixture = self.mixture(p)
         zeta, rotated = mixture.components(sketch.frequencies)
@@ -274,7 +274,7 @@ class Whitening:
         return self._matrix_power(-0.5)
 
     def preserving_shape(self, shape: Shape, units: NDArray[np.float64]) -> Whitening:
-        """Return a whitening under which covariances of the given shape keep it in the columns' units.
+        """Return a whitening that preserves the shape of covariances, such as diagonal, in the columns' units.
 
         Parameters
         ----------
@@ -297,7 +297,7 @@ class Whitening:
 
 
 def whitening_of(sums: Sums) -> Whitening:
-    """Return the whitening with the noisy mean and a positive definite covariance from noisy sums.
+    """Return the whitening by the noisy mean and a positive definite covariance matrix, from noisy sums.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def whitening_of(sums: Sums) -> Whitening:
 
 
 def smallest_sd(K: int, d: int) -> float:
-    """Return the standard deviation, in whitened units, of the smallest component that a sketch resolves."""
+    """Return the smallest standard deviation of a component, in whitened units, that a sketch resolves."""
     return float(min(0.7, 0.7 / K ** (1 / d)))
 
 

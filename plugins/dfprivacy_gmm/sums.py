@@ -1,4 +1,4 @@
-"""Noisy sums of numbers and of their products: how they are measured, and named.
+"""Noisy sums of columns and of products of two columns, and their measurement.
 
 y is a row, mapped from the columns' bounds to [-1, 1]^d. With n, S and P the number of complete rows, the sum of y
 and that of y yᵀ, all moments follow, of all rows or of each group.
@@ -45,7 +45,7 @@ _ROUNDING_FACTOR = 1 - 1e-12  # what is free stays free after rounding
 
 @dataclass(frozen=True)
 class Sums:
-    """Noisy sums of each group: number of rows, values, and products of values.
+    """Noisy sums of each group: the number of rows, and the sums of values and of products of values.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Sums:
 
     @classmethod
     def from_outer(cls, values: Array, noise: Array, sizes: Array | None) -> Sums:
-        """Return the sums from a noisy sum of `dfprivacy.features.Outer`, split into named parts.
+        """Construct the sums from a noisy sum of `dfprivacy.features.Outer`, split into named parts.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class MeasuredSums:
-    """Measured sums of values and products, for moments and classes.
+    """Measurement of sums of values and products, for moments and Gaussian classes.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ def measure_sums(
         if not gaussian:
             raise ArgumentError(
                 "radius= needs Gaussian noise (a delta above 0) and a joint measurement of all sums.",
-                'Leave radius= out, or give a delta and queries="jointly".',
+                'Omit radius=, or give a delta and queries="jointly".',
             )
     elif gaussian:
         radius = math.sqrt(len(columns))
@@ -227,7 +227,7 @@ def measure_sums(
 def _count_beyond(
     summed: features.RowFeatures, columns: Sequence[Column], radius: float | None
 ) -> features.RowFeatures:
-    """Return features that also count the rows beyond the bounds, for at most a thirtieth more noise."""
+    """Return features that also count rows beyond the bounds, with at most a thirtieth more noise."""
     weight = WEIGHT / 2
     if radius is not None:  # a power of two, and at a radius of √d a quarter
         weight = 2.0 ** math.floor(math.log2(radius / math.sqrt(len(columns)))) / 4
@@ -235,14 +235,14 @@ def _count_beyond(
 
 
 def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> features.RowFeatures:
-    """Return the features, restricted to rows that have a value in the given columns."""
+    """Return the features restricted to rows without missing values in the given columns."""
     return features.Given(*gaps, of=summed) if gaps else summed
 
 
 def free_count_weight(
     curator: Curator, columns: Sequence[Column], by: Column | None, radius: float | None
 ) -> float | None:
-    """Return the largest weight at which a count of complete rows costs nothing; None if every count costs.
+    """Return the largest weight of a count of complete rows that adds no noise; None if every weight adds noise.
 
     Where rows change but neither come nor go nor change their group, two complete rows are √4.5 r apart (2r in one
     column) whatever the weight w of the count, and a complete row is √(w² + 2r²) from an incomplete one.
@@ -270,14 +270,14 @@ def missing_note(gone: float | None, noise: float | None) -> str | None:
     if gone is None or noise is None or not clearly_some(round(gone), noise):
         return None
     about = f"about {gone:,.0f} ± {noise:,.0f}" if noise else f"{gone:,.0f}"
-    return f"{about} rows were left out, for a missing value or an undeclared group"
+    return f"{about} rows were left out, as they have a missing value or an undeclared group"
 
 
 Queries = Literal["jointly", "separately"]
 
 
 class Entry(RowFeatures):
-    """Feature: a column, or a product of two columns, scaled from the bounds to y in [-1, 1].
+    """Feature that is a column, or the product of two columns, scaled from the bounds to y in [-1, 1].
 
     Two values of y, or of a product, are 2 apart at most; two squares are 1 apart.
 
@@ -294,7 +294,7 @@ class Entry(RowFeatures):
         self.factors = factors
 
     def rows(self, batch: Any) -> Array:
-        """Return the product for each row in a batch."""
+        """Return the scaled value or product for each row of a batch."""
         vectors: Array = np.ones((batch.size, 1))
         for column in self.factors:
             vectors[:, 0] *= batch.standardized(column)
@@ -311,14 +311,14 @@ class Entry(RowFeatures):
         return 1.0 if len(self.factors) > len(self.columns) else 2.0
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         return f"Entry({', '.join(column.name for column in self.factors)})"
 
 
 def measure_one_by_one(
     curator: Curator, columns: Sequence[Column], by: Column | None, gaps: Sequence[Column], *, count: bool
 ) -> tuple[Array, Array]:
-    """Measure the q sums of `dfprivacy.features.Outer` one by one, with epsilon/q and Laplace noise each.
+    """Measure the q sums of `dfprivacy.features.Outer` separately, each with epsilon/q and Laplace noise.
 
     Parameters
     ----------
