@@ -1,4 +1,4 @@
-"""A synthetic table from noisy tables of few columns, which knows what it does not know: ``view.synth``."""
+"""``view.synth``: synthetic tables, and answers with intervals, from noisy contingency tables of few columns."""
 
 from collections.abc import Callable
 
@@ -13,5 +13,5 @@ __all__ = ["Synth", "SynthAnswer", "synth"]
 
 @hookimpl
 def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None:
-    """Register the synthetic table."""
+    """Register the method that publishes a synthetic table."""
     register(synth.checks(check_synth).plans(plan_synth))

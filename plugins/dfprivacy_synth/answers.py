@@ -1,4 +1,4 @@
-"""Answers from noisy tables of few columns: means, shares, tests and regressions, with intervals."""
+"""Means, shares, tests and regressions with confidence intervals, from noisy contingency tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FEWEST = 2.0
 
 @dataclass(frozen=True)
 class CellSums:
-    """Linear sums of noisy cells, with noise that they share.
+    """Linear combinations of noisy cells of a table, with correlated noise.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class CellSums:
         numbers: Mapping[int, Coding],
         build: Callable[[Mapping[int, Array]], Array],
     ) -> CellSums:
-        """Construct sums in which each number counts as the mean of its code.
+        """Construct the linear combinations in which each number is replaced by the mean of its code.
 
         These have errors; and the rows in a code that are of one group have another mean than all rows in it.
 
@@ -92,11 +92,11 @@ class CellSums:
 
     @property
     def estimate(self) -> Array:
-        """The sums, with a last axis of one draw."""
+        """The linear combinations computed from the noisy cells, with a last axis of length 1."""
         return (self.map @ self.cells)[:, None]
 
     def draws(self, draws: int = DRAWS) -> tuple[Array, Array]:
-        """Draw possible exact sums given the release; return them with equal weights."""
+        """Return draws of the noise-free linear combinations given the release, with equal weights."""
         covariance = self.noise**2 * self.map @ self.map.T + self.unknown
         values, vectors = np.linalg.eigh(covariance)
         used = values > 1e-12 * max(values.max(initial=0.0), 1e-300)
@@ -107,16 +107,16 @@ class CellSums:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SynthAnswer(Release):
-    """An answer from the measured tables of a synthetic table.
+    """Estimates from the noisy contingency tables of a synthetic table, with confidence intervals.
 
     ``to_frame()`` has a row for each term.
 
     Attributes
     ----------
     of : str
-        What was asked.
+        Description of the question.
     terms : tuple of str
-        What each number is.
+        Name of each estimate.
     estimates : ndarray of shape (terms,)
         The estimates.
     standard_errors, noise_standard_errors : ndarray of shape (terms,)
@@ -150,12 +150,12 @@ class SynthAnswer(Release):
 
     @property
     def estimate(self) -> float | None:
-        """The estimate, where there is one; else None."""
+        """The estimate if the answer has a single one, else None."""
         return float(self.estimates[0]) if len(self.terms) == 1 else None
 
     @property
     def pvalue(self) -> float | None:
-        """The p-value, where there is one; else None."""
+        """The p-value if the answer has a single one, else None."""
         return float(self.pvalues[0]) if self.pvalues is not None and len(self.terms) == 1 else None
 
     def __getitem__(self, term: str) -> float:
@@ -166,7 +166,7 @@ class SynthAnswer(Release):
         return [noise_share(*each) for each in zip(self.standard_errors.tolist(), sampling.tolist(), strict=True)]
 
     def _sentence(self) -> str:
-        """Write the first estimate with its interval; of a regression, that of the first regressor."""
+        """Write a sentence with the first estimate and its interval; for a regression, with the first slope."""
         at = int(self.terms[0] == "intercept" and len(self.terms) > 1)
         how = uncertainty(
             float(self.low[at]),
@@ -200,7 +200,7 @@ class SynthAnswer(Release):
         return Grid((self.of, "estimate", f"{100 * self.confidence:.4g}% CI"), rows)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw each estimate with its interval."""
+        """Draw each estimate with its confidence interval."""
         values = [*zip(self.estimates.tolist(), self.low.tolist(), self.high.tolist(), strict=True)]
         return forest([*self.terms], values, self.of, ax, confidence=self.confidence, noise=self._noise_parts())
 
@@ -208,7 +208,7 @@ class SynthAnswer(Release):
     def inferred(
         cls, of: str, terms: Sequence[str], found: Inference, confidence: float, *, tested: bool, **named: Any
     ) -> SynthAnswer:
-        """Construct from an inference with one parameter for each term."""
+        """Construct an answer from an inference with one parameter for each term."""
         low, high = found.interval(confidence)
         return cls(
             of=of,
@@ -225,7 +225,7 @@ class SynthAnswer(Release):
 
 
 def counts(cells: Array, noise: float) -> Inference:
-    """Infer the table's own number of rows in each cell."""
+    """Return the inference about the number of rows of this table in each cell."""
     drawn = noise * ndtri(points(1, DRAWS))
     theta = cells[:, None] - drawn
     return Inference(cells, theta, np.zeros(theta.shape), np.full(theta.shape, np.inf), np.full(DRAWS, 1 / DRAWS))
@@ -233,25 +233,25 @@ def counts(cells: Array, noise: float) -> Inference:
 
 @dataclass(frozen=True)
 class _CellsAndRests:
-    """Each cell of shape (categories, groups), and the sum of the others of its group, with independent noise."""
+    """Noisy counts, shape (categories, groups): each cell, and the sum of the other cells of its group."""
 
     cells: Array
     noise: float
 
     @property
     def estimate(self) -> tuple[Array, Array]:
-        """The noisy counts, with a last axis of one draw."""
+        """The noisy counts of each cell and of the other cells, with a last axis of length 1."""
         return self.cells[..., None], (self.cells.sum(axis=0) - self.cells)[..., None]
 
     def draws(self, draws: int = DRAWS) -> tuple[tuple[Array, Array], Array]:
-        """Draw possible exact counts given the release; return them with equal weights."""
+        """Return draws of the noise-free counts given the release, with equal weights."""
         own, others = self.noise * ndtri(points(2, draws))
         inside, rest = self.estimate
         return (inside - own, rest - math.sqrt(len(self.cells) - 1) * others), np.full(draws, 1 / draws)
 
 
 def shares(cells: Array, noise: float) -> Inference:
-    """Infer the population's share of each category, of cells of shape (categories, groups)."""
+    """Return the inference about the population's share of each category, from cells (categories, groups)."""
 
     def parameter(exact: tuple[Array, Array]) -> tuple[Array, Array, float]:
         inside, rest = exact
@@ -265,7 +265,7 @@ def shares(cells: Array, noise: float) -> Inference:
 
 
 def _sums_by_group(cells: Array, noise: float, code: Coding) -> CellSums:
-    """Return rows, sums and squares of a number in each group, from cells of shape (codes, groups)."""
+    """Return the number of rows, sum and sum of squares of a number in each group, from cells (codes, groups)."""
     groups = np.eye(cells.shape[1])
 
     def build(means: Mapping[int, Array]) -> Array:
@@ -282,13 +282,13 @@ def _moments(exact: Array, mid: float, half: float) -> Moments:
 
 
 def means(cells: Array, noise: float, code: Coding) -> Inference:
-    """Infer the population's mean of a coded number in each group, of cells of shape (codes, groups)."""
+    """Return the inference about the population's mean of a number in each group, from cells (codes, groups)."""
     sums = _sums_by_group(cells, noise, code)
     return infer(sums, lambda exact: mean(_moments(exact, *code.middle_and_half)))
 
 
 def difference_of_means(cells: Array, noise: float, code: Coding) -> Inference:
-    """Infer the difference of the population's means in two groups, of cells of shape (codes, 2)."""
+    """Return the inference about the difference of two groups' population means, from cells (codes, 2)."""
     sums = _sums_by_group(cells, noise, code)
 
     def parameter(exact: Array) -> tuple[Array, Array, Array]:
@@ -306,7 +306,7 @@ def regression(
     columns: Callable[[Mapping[int, Array]], Sequence[Array]],
     scales: Sequence[tuple[float, float]],
 ) -> Inference:
-    """Infer the population's least-squares coefficients of the first column on the others and an intercept.
+    """Return the inference about least-squares coefficients of the first column on the others and an intercept.
 
     The sums of all products of up to four columns give the coefficients and, with the residuals, their variance
     under unequal variances.
@@ -353,7 +353,7 @@ def regression(
 
 
 def _least_squares(exact: Array, *, full: NDArray[np.intp], back: Array) -> tuple[Array, Array, float]:
-    """Compute coefficients and their variances from the sums of products, and what `back` makes of them."""
+    """Compute coefficients and robust variances from sums of products, mapped linearly by `back`."""
     p = len(back)
     fourth = np.moveaxis(exact[full], -1, 0)  # draws first
     second = fourth[:, 0, 0]

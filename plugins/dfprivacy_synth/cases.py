@@ -1,4 +1,4 @@
-"""Cases for the audit of the synthetic table."""
+"""Example calls of the synthetic table, for the privacy audit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["dfprivacy_conformance_cases"]
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:  # noqa: ARG001 - there is one
-    """Return example calls for the audit: numbers and categories, a target, one column, missing values."""
+    """Return example calls, with numbers and categories, a target, a single column, and missing values."""
     known: dict[str, Any] = {
         "bounds": {"x": (-3.0, 1.5)},
         "categories": {"g": ["a", "b", "c"], "h": ["u", "v"]},

@@ -1,4 +1,4 @@
-"""Which tables are measured: few columns at a time, so chosen that all tables together make one model."""
+"""Choice of the contingency tables to measure, so that all tables together define one model."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ CELLS_MAX = 32**3
 
 @dataclass(frozen=True)
 class Candidate:
-    """A table that may be measured next.
+    """Contingency table that is a candidate for the next measurement.
 
     Attributes
     ----------
     clique : Clique
-        The columns it adds to the model, and those that it joins them to.
+        The columns that the table adds to the model, and the columns of the model that it contains.
     expected : ndarray
-        The counts that the model has without it, as integers.
+        The counts that the model predicts without the table, as integers.
     penalty : int
-        The distance from them that noise alone would show.
+        The distance from the expected counts that noise alone would cause.
     """
 
     clique: Clique
@@ -49,7 +49,7 @@ class Candidate:
 
 
 class Distances(OfSums):
-    r"""Distance of each candidate's table from what is expected: :math:`\|T - E\|_1`, less a public penalty.
+    r"""Distance :math:`\|T - E\|_1` of each candidate table T from its expectation E, minus a public penalty.
 
     A row is in one cell of a table at most. One that comes or goes moves its distance by 1, one that changes by 2.
     Counts, expectations and penalties are integers, so nothing is rounded.
@@ -64,22 +64,22 @@ class Distances(OfSums):
         self.shape = (len(tried),)
 
     def value(self, sums: Array) -> Array:
-        """Compute the distances."""
+        """Compute the penalised distance of each candidate table."""
         distances: Array = np.add.reduceat(np.abs(np.ravel(sums) - self.expected), self.starts) - self.penalties
         return distances
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return how far one row moves the distances: each by 1, or by 2 if it changes."""
+        """Return the sensitivity of the distances to one row: each changes by 1, or by 2 if a row is replaced."""
         one = 2.0 if relation == "replace_one" else 1.0
         return one if norm == math.inf else one * self.dimension ** (1 / norm) * (1 + 2.0**-50)
 
     def describe(self) -> str:
-        """Name the statistic in words."""
-        return f"how far {self.dimension} tables are from those expected"
+        """Return a description of the statistic."""
+        return f"the distances of {self.dimension} contingency tables from their expectations"
 
 
 def features_of(columns: Sequence[Column], places: Sequence[int]) -> OneHot:
-    """Return the features that count the rows in each cell of a table of some columns."""
+    """Return the features that count the rows in each cell of the contingency table of the given columns."""
     return OneHot(*(columns[place] for place in places))
 
 
@@ -93,7 +93,7 @@ def candidates(
     width: int,
     target: int | None,
 ) -> list[Candidate]:
-    """Return the tables that may be measured next, each of a column that has none with some that have one.
+    """Return the candidate tables, each of a column that is not yet in the model and columns that are in it.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def candidates(
 def _cliques(
     d: int, measured: Sequence[tuple[Clique, Array]], width: int, target: int | None
 ) -> Iterator[tuple[Clique, tuple[Clique, Array] | None]]:
-    """Iterate over the tables that keep one model, each with a measured table that holds its separator."""
+    """Yield the cliques that can extend the model, each with a measured table that contains its separator."""
     if not measured:
         pairs = itertools.combinations(range(d), 2)
         yield from ((Clique(pair, ()), None) for pair in pairs if target is None or target in pair)

@@ -1,4 +1,4 @@
-"""Codes of columns: how values become few codes that hold enough rows, and codes become values again."""
+"""Coding of columns: values become few codes with enough rows each, and codes become values again."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _DIGITS = 6  # of a number that is drawn from an interval
 
 
 class Whole(RowFeatures):
-    """Whether a number is whole: the sum counts the rows with an integer.
+    """Feature that indicates whether a number is an integer; its sum counts the rows with an integer.
 
     Parameters
     ----------
     column : Column
         A column with bounds.
     weight : float
-        What such a row counts before the noise.
+        Value of the feature of a row with an integer.
     """
 
     shape = (1,)
@@ -51,22 +51,22 @@ class Whole(RowFeatures):
         self.weights = self.weight = weight
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Return the weight of each row with an integer, and 0 of any other."""
+        """Return the weight for each row with an integer, and 0 for the other rows."""
         x = batch.values(self.columns[0])
         whole = (x == np.rint(x)) & ~batch.missing(self.columns[0])
         return np.where(whole, self.weight, 0.0)[:, None]
 
     def radius(self, norm: float) -> float:  # noqa: ARG002 - the same in all
-        """Return the weight, the largest value of a row."""
+        """Return the weight, which is the largest value of the feature."""
         return self.weight
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the weight, the distance of an integer from any other."""
+        """Return the largest distance of the features of two rows: the weight, or 0 if the column is public."""
         return 0.0 if self.columns[0].name in public else self.weight
 
 
 class Offsets(RowFeatures):
-    """Positions of numbers in their intervals: distances from the middle, in half the width.
+    """Positions of numbers in their intervals: distances from the middle, divided by half the width.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ class Offsets(RowFeatures):
         self.shape = (len(edges) - 1,)
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Return each row's distance from the middle of its interval, in the coordinate of that interval."""
+        """Return each row's relative distance from the middle of its interval, in that interval's coordinate."""
         x = np.clip(batch.values(self.columns[0]), self.edges[0], self.edges[-1])
         place = np.maximum(np.searchsorted(self.edges, x) - 1, 0)
         middle, half = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges) / 2
@@ -92,17 +92,17 @@ class Offsets(RowFeatures):
         return found
 
     def radius(self, norm: float) -> float:  # noqa: ARG002 - of one coordinate
-        """Return 1, the largest distance."""
+        """Return 1, the largest relative distance."""
         return 1.0
 
 
 def value_counts(column: Column) -> RowFeatures:
-    """Return features that count the rows in each category of a column, and those without one."""
+    """Return features that count the rows in each category of a column, and the rows without a value."""
     return Given(column, of=OneHot(column), tally=(0, 1))
 
 
 def interval_counts(column: Column, edges: Array) -> RowFeatures:
-    """Return features that count the rows in each interval of a column, and those without a value."""
+    """Return features that count the rows in each interval of a column, and the rows without a value."""
     cut = col(column.name).cut([column.low, *edges[1:-1].tolist(), column.high], _labels(len(edges) - 1))
     return Given(column, of=OneHot(_recoded(column, cut)), tally=(0, 1))
 
@@ -113,7 +113,7 @@ def even_edges(column: Column) -> Array:
 
 
 def quantile_edges(edges: Array, counts: Array, noise: float, *, whole: bool) -> Array:
-    """Return edges of intervals that are narrow where rows are dense, and each hold enough rows.
+    """Return edges of intervals with enough rows each, which are narrow where rows are dense.
 
     Numbers are limited to where rows are seen, which `_first_occupied` tells from either end.
 
@@ -150,7 +150,7 @@ def quantile_edges(edges: Array, counts: Array, noise: float, *, whole: bool) ->
 
 
 def _first_occupied(counts: Array, noise: float) -> int:
-    """Return the index of the first interval that may hold rows.
+    """Return the index from which intervals may hold rows: a little before the first clear count.
 
     Of the first run of intervals with a clear count it is the beginning, less the length of the run.
     """
@@ -164,7 +164,7 @@ def _first_occupied(counts: Array, noise: float) -> int:
 
 @dataclass(frozen=True)
 class Coding:
-    """The codes of a column, as plain values.
+    """Coding of a column: the code of each category or interval, and the values that a code stands for.
 
     A code is an interval of numbers, a category, the rare categories together, or missing values.
 
@@ -209,7 +209,7 @@ class Coding:
 
     @classmethod
     def from_categories(cls, column: Column, counts: Array, noise: float) -> Coding:
-        """Code categories: those whose noisy count is below `CLEAR` standard errors become one code.
+        """Construct the coding of categories; those with a noisy count below `CLEAR` standard errors share a code.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class Coding:
 
     @classmethod
     def from_intervals(cls, column: Column, edges: Array, counts: Array, noise: float, *, whole: bool) -> Coding:
-        """Code numbers: adjacent intervals become one code until it holds enough rows."""
+        """Construct the coding of numbers; adjacent intervals are merged until each code has enough rows."""
         of, code, rows, several, together = [], 0, 0.0, 0, -(-(len(edges) - 1) // CODES)
         for count in counts[:-1]:
             of.append(code)
@@ -263,7 +263,7 @@ class Coding:
 
     @cached_property
     def labels(self) -> tuple[Any, ...]:
-        """Category or interval of each code, the rare categories in words, or None for missing values."""
+        """Label of each code: its category or interval, a phrase for rare categories, None for missing values."""
         known: list[Any] = []
         for places in _places_of(self.of):
             if self.numeric:
@@ -274,11 +274,11 @@ class Coding:
 
     @property
     def distinct(self) -> bool:
-        """Whether every category has a code of its own."""
+        """Whether no two categories share a code."""
         return not self.numeric and len(set(self.of)) == len(self.of)
 
     def column(self, column: Column) -> Column:
-        """Return the column of codes that is computed from a column."""
+        """Return the computed column that contains the codes of a column."""
         if self.distinct and not self.missing:
             return column
         names, named = _labels(self.size), col(column.name)
@@ -291,11 +291,11 @@ class Coding:
 
     @property
     def edges(self) -> list[float]:
-        """The edges of the codes of numbers, between the limits."""
+        """Edges of the intervals of numeric codes, between the limits."""
         return [*(self.values[places[0]] for places in _places_of(self.of)), self.values[-1]]
 
     def with_means(self, offsets: Array, noise: float) -> Coding:
-        """Return this coding with the mean of the numbers in each code, from noisy sums of `Offsets`.
+        """Return the coding with the mean of the numbers in each code, estimated from noisy sums of `Offsets`.
 
         A priori a mean lies around the middle of its code with a standard deviation of a quarter of its width;
         the sums correct it as far as their noise allows.
@@ -312,7 +312,7 @@ class Coding:
 
     @cached_property
     def variances(self) -> Array:
-        """Variance of the numbers in each code, mapped from the limits to [-1, 1]: even within intervals."""
+        """Variance of the numbers in each code, scaled from the limits to [-1, 1], if uniform within intervals."""
         mid, half = self.middle_and_half
         edges, weights, unit = np.array(self.values), np.array(self.weights), 0.0
         low, high = edges[:-1], edges[1:]
@@ -327,7 +327,7 @@ class Coding:
 
     @property
     def spreads(self) -> Array:
-        """Standard deviation of the means of groups of rows, about the mean of all rows, in each code.
+        """Standard deviation, in each code, of the means of groups of rows about the mean of all rows.
 
         They follow from the variance in the code if the logarithm of the group's share changes by a half in a
         standard deviation of the numbers.
@@ -340,12 +340,12 @@ class Coding:
 
     @property
     def middle_and_half(self) -> tuple[float, float]:
-        """The middle of the limits, and half their distance."""
+        """Midpoint of the limits, and half of their distance."""
         low, high = self.values[0], self.values[-1]
         return low / 2 + high / 2, high / 2 - low / 2
 
     def decode(self, codes: NDArray[np.intp], rng: np.random.Generator) -> list[Any]:
-        """Draw a value for each code."""
+        """Draw a random value of the column for each given code."""
         weights = np.array(self.weights)
         places = np.zeros(len(codes), dtype=np.intp)
         for rows, inside in zip(_places_of(codes, self.size), _places_of(self.of), strict=False):
@@ -362,30 +362,30 @@ class Coding:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The attributes as plain values."""
+        """Attributes of the coding as a dict of JSON values."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Coding:
-        """Construct from `plain`."""
+        """Construct the coding from the dict that `plain` returns."""
         named: dict[str, Any] = {name: tuple(of) if isinstance(of, list) else of for name, of in plain.items()}
         return cls(**named)
 
 
 def _rounded(values: Array, width: float) -> Array:
-    """Round numbers to about six digits of the width of their range."""
+    """Round numbers to about six significant digits relative to the width of their range."""
     places = _DIGITS - 1 - math.floor(math.log10(width))
     return np.round(values, places)
 
 
 def _places_of(codes: ArrayLike, size: int = 0) -> list[NDArray[np.intp]]:
-    """Return the positions of each code."""
+    """Return, for each code, the indices at which it occurs."""
     counts = np.bincount(np.asarray(codes, dtype=np.intp), minlength=size)
     return np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
 
 
 def _shares(counts: Array, *, spread: bool) -> Array:
-    """Return the shares of noisy counts, none of which is negative: the nearest, or spread over more places."""
+    """Return nonnegative shares from noisy counts: by projection or, with `spread`, by raising counts below 0."""
     known = np.maximum(counts, 1e-9) if spread else project_counts(counts, max(float(counts.sum()), 1e-9))
     shares: Array = known / known.sum()
     return shares

@@ -1,4 +1,4 @@
-"""``view.synth``: measure the tables of few columns that tell most, and publish a synthetic table from them."""
+"""``view.synth``: measure informative contingency tables of few columns, and publish a synthetic table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CATEGORIES_MAX = 100_000
 
 @mechanism(columns={"columns": "columns", "target": "any"}, delta=True)
 def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target: Column | None = None) -> Measured:
-    """Publish a synthetic table, with the noisy tables of few columns that it follows.
+    """Publish a synthetic table, together with the noisy contingency tables that it is drawn from.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
 
 @synth.concludes
 def conclude_synth(measured: Measured, *, target: Column | None) -> Synth:
-    """Construct the synthetic table, from which rows are drawn and answers follow."""
+    """Construct the synthetic table from its measurement."""
     return Synth.from_measurement(measured, None if target is None else target.name)
 
 
@@ -156,16 +156,19 @@ def check_synth(*, target: Column | None = None, columns: tuple[Column, ...] | N
     """Check the arguments before anything is charged."""
     for column in (*(columns or ()), *(() if target is None else (target,))):
         if column.bounds is None and column.categories is None:
-            raise ArgumentError(f"{column.name!r} has neither bounds nor categories.", "Declare them.")
+            raise ArgumentError(
+                f"{column.name!r} has neither bounds nor categories.", "Declare bounds or categories for it."
+            )
         if column.bounds is not None:
             check_squares(column)
         if column.categories is not None and len(column.categories) > _CATEGORIES_MAX:
             raise ArgumentError(
-                f"{column.name!r} has more than {_CATEGORIES_MAX:,} categories.", "Leave it out, or declare fewer."
+                f"{column.name!r} has more than {_CATEGORIES_MAX:,} categories.",
+                "Omit it from columns=, or declare fewer categories.",
             )
     names = [column.name for column in columns or ()]
     if len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} name a column twice.", "Name each once.")
+        raise ArgumentError(f"columns={names!r} name a column twice.", "Name each column once.")
     if target is not None and names and target.name not in names:
         raise ArgumentError(f"target={target.name!r} is none of the columns {names!r}.", "Add it to columns=.")
 
@@ -176,7 +179,7 @@ def plan_synth(curator: Curator, **_: Any) -> Mapping[str, Any]:
     rows, assumed = curator.supposed_size
     findings: dict[str, Any] = {
         "standard error of a count in a measured table": round(law.scale, 2),
-        "part of the rows that this is": f"{law.scale / max(rows, 1):.2%}",
+        "the same relative to the number of rows": f"{law.scale / max(rows, 1):.2%}",
     }
     return findings | ({"if": assumed} if assumed else {})
 
@@ -185,14 +188,19 @@ def _columns_of(curator: Curator, columns: tuple[Column, ...] | None, target: Co
     columns = curator.columns if columns is None else columns
     check_synth(target=target, columns=columns)
     if columns and _is_public(curator, columns):
-        raise ArgumentError("All of these columns are public.", "Hand on their values themselves.")
+        raise ArgumentError(
+            "All of these columns are public.", "Share the values of these columns; this needs no privacy budget."
+        )
     if not columns:
-        raise ArgumentError("No column has bounds or categories.", "Declare them, or let protect() find them.")
+        raise ArgumentError(
+            "No column has bounds or categories.",
+            "Declare bounds or categories: protect(..., bounds={...}, categories={...}).",
+        )
     return columns
 
 
 def _first_part(curator: Curator, columns: int) -> Fraction:
-    """Return the part of mu squared for the counts of single columns: the larger the fewer rows there are."""
+    """Return the share of the budget (mu squared) for counts of single columns, larger for fewer rows."""
     rows, _ = curator.supposed_size
     noise = gaussian_scale(curator.epsilon, curator.delta)
     part = columns * (_CLEAR_ENOUGH * noise / max(rows, 1)) ** 2
@@ -200,7 +208,7 @@ def _first_part(curator: Curator, columns: int) -> Fraction:
 
 
 def _is_public(curator: Curator, columns: Sequence[Column]) -> bool:
-    """Return whether neighbouring tables agree on all of these columns, so that their sums are exact and free."""
+    """Return whether neighbouring tables agree on all of the columns, so that their sums are exact and free."""
     agreed = curator.neighbors == "replace_one" and curator.size is not None
     return agreed and all(column.public for column in columns)
 
@@ -209,16 +217,16 @@ def _numeric(column: Column) -> bool:
     return column.categories is None
 
 
-def _largest_table() -> RowFeatures:
-    """Return features with as many cells as a table ever has."""
+def _any_table() -> RowFeatures:
+    """Return features with as many cells as the largest contingency table that is measured."""
     return OneHot(Column("cells of a table", categories=tuple(range(CELLS_MAX))))
 
 
 def _noise_of_table(
     curator: Curator, noisy: NoisyValue, counted: RowFeatures, first: Fraction, each: Fraction
 ) -> float:
-    """Return the standard error of the counts in a table, from that of the first counts: public numbers only."""
-    one = _largest_table().sensitivity(curator.neighbors, 2, frozenset())
+    """Return the standard error of counts in a contingency table, from the public one of the first counts."""
+    one = _any_table().sensitivity(curator.neighbors, 2, frozenset())
     public = frozenset(column.name for column in counted.columns if column.public)
     stacked = counted.sensitivity(curator.neighbors, 2, public)
     return float(noisy.parts[0].scales.max()) * one / stacked * math.sqrt(first / each)
@@ -230,7 +238,7 @@ def _codings(
     noisy: NoisyValue,
     again: Sequence[Callable[[RowFeatures], NoisyValue]],
 ) -> tuple[tuple[Coding, ...], tuple[NoisyTable, ...], float]:
-    """Return the coding and the counts of each column, and the number of rows."""
+    """Return the coding and the noisy counts of each column, and the number of rows."""
     parts, numbers = noisy.parts, [column for column in columns if _numeric(column)]
     noise = float(parts[0].scales.max())
     rows = float(curator.size or 0) or _total([part.values for part in parts[: len(columns)]])
@@ -277,12 +285,12 @@ def _codings(
 
 
 def _variance(noisy: NoisyValue) -> Array:
-    """Return the variance of the noise in counts; those of public columns alone are exact, and weigh most."""
+    """Return the variance of the noise in counts, with a small positive value for exact counts."""
     return np.asarray(max(float(noisy.scales.max()) ** 2, _EXACT_VARIANCE))
 
 
 def _total(counts: Sequence[Array]) -> float:
-    """Return the number of rows, which each column's counts add up to, in the most accurate way."""
+    """Estimate the number of rows from the sums of all columns' counts, weighted for least variance."""
     weights = np.array([1 / each.size for each in counts])
     return float(weights @ [each.sum() for each in counts] / weights.sum())
 
@@ -296,7 +304,7 @@ def _measure_tables(
     paid: list[Callable[[Any], Any]],
     target: int | None,
 ) -> tuple[tuple[Clique, ...], tuple[NoisyTable, ...]]:
-    """Choose tables and measure them; spend the rest on single columns."""
+    """Select contingency tables, measure them, and spend the remaining budget on counts of single columns."""
     sizes = [coding.size for coding in codings]
     counts = [simplex(table.counts, rows) for table in single]
     cliques: list[Clique] = []

@@ -1,4 +1,4 @@
-"""A model of the table from noisy tables of few columns: made consistent, and sampled clique by clique."""
+"""Model of a table from noisy contingency tables: made consistent, and sampled clique by clique."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ _LEAST = 1e-12  # share of rows, for cells of groups without any
 
 @dataclass(frozen=True)
 class Clique:
-    """The columns of a table, by their places: those that are new to the model, and those it joins them to."""
+    """Columns of a contingency table, by index: those new to the model, and those already in it (separator)."""
 
     new: tuple[int, ...]
     separator: tuple[int, ...]
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
-        """The columns, new and old, in order."""
+        """Sorted indices of all columns of the clique."""
         return tuple(sorted((*self.new, *self.separator)))
 
 
 @dataclass(frozen=True)
 class NoisyTable:
-    """Noisy counts of the cells of some columns.
+    """Noisy contingency table of columns.
 
     Attributes
     ----------
     columns : tuple of int
-        Their places, in order.
+        Indices of the columns, in ascending order.
     counts : ndarray of shape (codes of the first, ...)
         The noisy counts.
     variance : ndarray
@@ -56,24 +56,24 @@ class NoisyTable:
     variance: Array
 
     def margin(self, columns: Sequence[int]) -> tuple[Array, Array]:
-        """Return the counts of fewer columns, and their variances."""
+        """Return the marginal table of some of the columns, and the variances of its counts."""
         variance = np.broadcast_to(self.variance, self.counts.shape)
         return margin(self.counts, self.columns, columns), margin(variance, self.columns, columns)
 
 
 def margin(table: Array, columns: Sequence[int], kept: Sequence[int]) -> Array:
-    """Sum a table over all columns but those that are kept."""
+    """Sum a table over all columns except those that are kept."""
     summed: Array = table.sum(axis=tuple(at for at, column in enumerate(columns) if column not in kept))
     return summed
 
 
 def simplex(counts: Array, total: float) -> Array:
-    """Return the nearest counts that are not negative and have the given sum."""
+    """Return the nearest nonnegative counts with the given sum."""
     return project_counts(counts.ravel(), total).reshape(counts.shape)
 
 
 def consistent(tables: Sequence[NoisyTable], rows: float) -> list[Array]:
-    """Return tables near the noisy ones, not negative and of one sum, that agree where they share columns.
+    """Return nonnegative tables near the noisy ones, with equal totals and nearly equal shared margins.
 
     Margins that tables share become their average, weighted by the inverse of the variance of its noise; then each
     table the nearest without negative counts; a few times over.
@@ -93,14 +93,14 @@ def consistent(tables: Sequence[NoisyTable], rows: float) -> list[Array]:
 
 
 def _shared_margins(tables: Sequence[NoisyTable]) -> list[tuple[int, ...]]:
-    """Return the columns that two tables share, and each column, those of few columns first."""
+    """Return the sets of columns that two tables share and each single column, sorted by size."""
     pairs = itertools.combinations((set(table.columns) for table in tables), 2)
     every = {tuple(sorted(a & b)) for a, b in pairs if a & b}
     return sorted(every | {(place,) for table in tables for place in table.columns}, key=lambda m: (len(m), m))
 
 
 def _with_margin(table: Array, columns: Sequence[int], shared: Sequence[int], more: Array) -> Array:
-    """Add to a margin of a table, evenly over the cells of each of its counts."""
+    """Return a table after adding `more` to a margin, divided equally among the cells of each count."""
     cells = math.prod(size for size, column in zip(table.shape, columns, strict=True) if column not in shared)
     wide = [size if column in shared else 1 for size, column in zip(table.shape, columns, strict=True)]
     changed: Array = table + (more / cells).reshape(wide)
@@ -109,7 +109,7 @@ def _with_margin(table: Array, columns: Sequence[int], shared: Sequence[int], mo
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the codes of all columns: cliques, each with a table, in which a new column depends on old ones.
+    """Model of the codes of all columns: cliques with tables, in each of which new columns depend on a separator.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Model:
     tables: tuple[Array, ...]
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
-        """Draw codes of rows; the shares of each table are met as nearly as whole rows can.
+        """Draw codes of rows, by systematic sampling, so that each table's shares are matched closely.
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Model:
 
 
 def _apportioned(group: NDArray[np.intp], shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw a cell for each row by the shares of its group, each cell as often as its share, rounded up or down."""
+    """Draw a cell for each row from its group's shares; each cell's count is its rounded expectation."""
     cells, order = np.zeros(len(group), dtype=np.intp), np.argsort(group, kind="stable")
     every = shares.sum(axis=0) + _LEAST
     ends = np.cumsum(np.bincount(group, minlength=len(shares)))
@@ -168,7 +168,7 @@ def _apportioned(group: NDArray[np.intp], shares: Array, rng: np.random.Generato
 
 
 def _systematic(chances: Array, rows: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw a sample in which each cell has its share of the rows, rounded up or down."""
+    """Draw a systematic sample in which each cell's count is its expectation, rounded up or down."""
     steps = (np.arange(rows) + rng.uniform()) / rows
     found: NDArray[np.intp] = np.searchsorted(np.cumsum(chances), steps * (1 - 1e-12), side="right")
     return found.clip(max=len(chances) - 1)

@@ -1,4 +1,4 @@
-"""The synthetic table, and what it knows of the private one."""
+"""Synthetic tables, and estimates of the private table from their noisy contingency tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _REGRESSORS_MAX, _TERMS_MAX = 8, 4096
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurement of a synthetic table: codes, noisy tables, and the cliques that they are of.
+    """Measurement of a synthetic table: codings of columns, noisy contingency tables, and their cliques.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Synth(Release):
-    """A synthetic table, with the noisy tables of few columns that it follows.
+    """Synthetic table, together with the noisy contingency tables that it is drawn from.
 
     Attributes
     ----------
@@ -126,8 +126,8 @@ class Synth(Release):
                 if not any(place in table.columns and len(table.columns) > 1 for table in measured.tables)
             ]
             notes.append(
-                f"Noise would hide any relation of {', '.join(alone)} with other columns at this epsilon: in drawn "
-                "rows they are independent of the rest."
+                f"Noise would hide any relation of {', '.join(alone)} with other columns at this epsilon, so "
+                "these columns are independent of the others in synthetic rows."
             )
         return cls(
             columns=tuple(coding.name for coding in measured.codings),
@@ -157,7 +157,7 @@ class Synth(Release):
 
     @property
     def _table_names(self) -> list[str]:
-        """The columns of each table in words."""
+        """Label of each contingency table: the names of its columns."""
         return [" x ".join(self.columns[place] for place in table.columns) for table in self._tables]
 
     @cached_property
@@ -174,7 +174,7 @@ class Synth(Release):
     # ---- rows ----------------------------------------------------------------------------------------------
 
     def sample(self, n: int | None = None, *, seed: int | None = None) -> Any:
-        """Draw rows of the synthetic table, at no charge.
+        """Draw synthetic rows, at no cost.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Synth(Release):
         return frame
 
     def to_frame(self, library: str | None = None) -> Any:
-        """Return a synthetic table with as many rows as the private one: always the same.
+        """Return a synthetic table with the same number of rows as the private one, identical at each call.
 
         Parameters
         ----------
@@ -218,7 +218,7 @@ class Synth(Release):
 
     @property
     def _mark(self) -> dict[str, Any]:
-        """Facts about the rows for the metadata of a file."""
+        """Facts about synthetic rows, which are written to the metadata of a file."""
         paid = self.privacy
         return {
             "what": "synthetic rows, none of which is a person's",
@@ -231,7 +231,7 @@ class Synth(Release):
     def _drawn_columns(self, n: int | None, seed: int | None) -> dict[str, list[Any]]:
         rows = round(self.size) if n is None else n
         if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
-            raise ArgumentError(f"n={n!r} rows cannot be drawn.", "Give an integer, at least 0.")
+            raise ArgumentError(f"n={n!r} rows cannot be drawn.", "Give an integer of at least 0.")
         rng = np.random.default_rng(seed)
         codes = self._model.sample(int(rows), rng)
         return {code.name: code.decode(codes[:, at], rng) for at, code in enumerate(self._codes)}
@@ -240,17 +240,17 @@ class Synth(Release):
 
     @property
     def measured(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of each measured table of two columns or more."""
+        """The columns of each measured contingency table with at least two columns."""
         known = (table.columns for table in self._tables if len(table.columns) > 1)
         return tuple(tuple(self.columns[place] for place in places) for places in known)
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Limits of each numeric column, within its bounds, between which rows were clearly seen."""
+        """Limits of each numeric column, within its bounds, beyond which noise hides any rows."""
         return {code.name: (code.values[0], code.values[-1]) for code in self._codes if code.numeric}
 
     def knows(self, *columns: str) -> bool:
-        """Return whether a measured table holds these columns together, so that their relation can be asked.
+        """Return whether a measured contingency table contains all of the given columns.
 
         Parameters
         ----------
@@ -272,7 +272,7 @@ class Synth(Release):
 
     @property
     def errors(self) -> Any:
-        """Table with a row for each measured table: its columns, cells, and total variation from the synthetic one.
+        """Table with the columns, number of cells and total variation errors of each measured contingency table.
 
         ``expected`` is the mean total variation, half the sum of absolute differences of shares, of the measured
         counts from the exact ones; ``seen`` that of the measured counts from those that drawn rows follow.
@@ -290,7 +290,7 @@ class Synth(Release):
         return self._table({"table": self._table_names, "cells": cells, "expected": expected, "seen": seen})
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw which pairs of columns were measured, each as dark as it depends on the other (Cramér's V)."""
+        """Draw the measured pairs of columns as squares, darker for a larger Cramér's V."""
         ax, d = axes(ax, height=max(0.3 * len(self.columns) + 1.5, 3.0)), len(self.columns)
         shade = np.full((d, d), np.nan)
         for table in self._tables:
@@ -307,7 +307,7 @@ class Synth(Release):
         return ax
 
     def compare(self, column: str, ax: Any = None, *, confidence: float = 0.95) -> Any:
-        """Draw the shares of a column in the synthetic table, beside the measured ones with their intervals.
+        """Draw the shares of a column's codes in the synthetic table, beside measured shares with intervals.
 
         Parameters
         ----------
@@ -348,7 +348,7 @@ class Synth(Release):
         return ax
 
     def _sentence(self) -> str:
-        """Write how many rows and tables there are."""
+        """Write a sentence with the columns, the number of rows and the number of measured tables."""
         joint = self.measured
         about = "" if self.public_size else "about "
         return (
@@ -376,7 +376,7 @@ class Synth(Release):
     # ---- answers -------------------------------------------------------------------------------------------
 
     def counts_of(self, *columns: str) -> tuple[NDArray[np.float64], float]:
-        """Return the noisy counts of the codes of columns, as accurate as any table has them, and their error.
+        """Return the noisy counts of columns' codes from the most accurate table, and their standard error.
 
         Parameters
         ----------
@@ -405,7 +405,7 @@ class Synth(Release):
         return counts.transpose([order.index(place) for place in places]), math.sqrt(float(np.max(variance)))
 
     def category_counts(self, columns: Mapping[str, Sequence[Any]]) -> tuple[NDArray[np.float64], float] | None:
-        """Return the noisy counts of categories, or of combinations, where each was counted on its own.
+        """Return the noisy counts of categories or of combinations; None if they were not all counted separately.
 
         Parameters
         ----------
@@ -426,7 +426,7 @@ class Synth(Release):
         return self._cells(*columns)
 
     def _unknown(self, columns: Sequence[str]) -> ArgumentError:
-        """Return the error that says what it would cost to measure columns together."""
+        """Return the error for columns that were not measured together, with a call that measures them."""
         moved = 2 if self.relation == "replace_one" else 1
         reach = moved / _EXAMPLE_EPSILON * math.log(20)
         together = " x ".join(columns)
@@ -437,7 +437,7 @@ class Synth(Release):
             return ArgumentError(
                 f"{together} were not measured together, and the synthetic table only assumes how they are related."
                 f"{also}",
-                "Ask the view itself, or for fewer columns.",
+                "Call the method of the view, or use fewer columns.",
             )
         return ArgumentError(
             f"{together} was not measured, and the synthetic table only assumes how they are related.{also}",
@@ -457,10 +457,10 @@ class Synth(Release):
 
     def _require_categories(self, name: str) -> None:
         if self._code(name).numeric:
-            raise ArgumentError(f"{name!r} is a column of numbers.", "Name a column of categories.")
+            raise ArgumentError(f"{name!r} is a numeric column.", "Name a categorical column.")
 
     def _cells(self, *columns: str) -> tuple[Array, float]:
-        """Return the counts of codes that are values, not missing ones."""
+        """Return the noisy counts of all codes except those of missing values, and their standard error."""
         counts, noise = self.counts_of(*columns)
         for axis, name in enumerate(columns):
             if self._code(name).missing:
@@ -468,12 +468,12 @@ class Synth(Release):
         return counts, noise
 
     def _few_cells(self, *columns: str) -> tuple[Array, float]:
-        """Return the same, if an answer can have a term for each."""
+        """Return the counts of `_cells`, after checking that there are not more than an answer's terms."""
         counts, noise = self._cells(*columns)
         if counts.size > _TERMS_MAX:
             raise ArgumentError(
                 f"{' x '.join(columns)} has {counts.size:,} cells, and an answer has at most {_TERMS_MAX:,} terms.",
-                "counts_of() returns all noisy counts, and their standard error.",
+                "counts_of() returns all noisy counts and their standard error.",
             )
         return counts, noise
 
@@ -485,7 +485,7 @@ class Synth(Release):
         return [str(label) for label in known]
 
     def crosstab(self, column: str, by: str | None = None, *, confidence: float = 0.95) -> SynthAnswer:
-        """Count the rows in each category, or combination of categories of two columns, at no charge.
+        """Estimate the number of rows in each category, or combination of two columns' categories, at no cost.
 
         Parameters
         ----------
@@ -514,7 +514,7 @@ class Synth(Release):
         return self._answer("Rows", terms, found, confidence, cells, covers="table")
 
     def proportions(self, column: str, by: str | None = None, *, confidence: float = 0.95) -> SynthAnswer:
-        """Estimate the share of each category, of all rows or of those in each category of another column.
+        """Estimate the share of each category, among all rows or by the categories of another column.
 
         Parameters
         ----------
@@ -546,7 +546,7 @@ class Synth(Release):
         return self._answer("Share", terms, found, confidence, cells)
 
     def mean(self, column: str, by: str | None = None, *, confidence: float = 0.95) -> SynthAnswer:
-        """Estimate the mean of a number, of all rows or of those in each category of another column.
+        """Estimate the mean of a numeric column, over all rows or by the categories of another column.
 
         Parameters
         ----------
@@ -611,7 +611,9 @@ class Synth(Release):
         named = known if groups is None else [str(group) for group in groups]
         if len(named) != 2 or not set(named) <= set(known) or named[0] == named[1]:  # noqa: PLR2004
             raise ArgumentError(
-                f"{by!r} has not two categories." if groups is None else f"groups={groups!r} do not fit {by!r}.",
+                f"{by!r} does not have exactly two categories."
+                if groups is None
+                else f"groups={groups!r} are not two categories of {by!r}.",
                 f"Name two of {known!r} as groups=; rare categories count as one.",
             )
         cells, noise = self._number_cells(column, by)
@@ -653,19 +655,22 @@ class Synth(Release):
         response, _, right = formula.partition("~")
         names = [name.strip() for name in (response, *right.split("+"))]
         if not all(names):
-            raise ArgumentError(f"formula={formula!r} is not like 'income ~ age + sex'.", "Name the columns so.")
+            raise ArgumentError(
+                f"formula={formula!r} is not of the form 'income ~ age + sex'.", "Write outcome ~ column + column."
+            )
         for name in names:
             self._place(name)
         cells, noise = self._cells(*names)
         terms = [self._terms(name) for name in names]
         if len(terms[0]) != 1:
             raise ArgumentError(
-                f"{names[0]!r} has not two codes that are told apart.", "Name a number, or a category of two."
+                f"{names[0]!r} does not have exactly two categories.",
+                "Name a numeric column, or one with two categories.",
             )
         if (regressors := sum(map(len, terms[1:]))) > _REGRESSORS_MAX:
             raise ArgumentError(
                 f"{formula!r} has {regressors} regressors, and at most {_REGRESSORS_MAX} can be estimated.",
-                "Leave out a column with many categories, or ask the view itself.",
+                "Omit a column with many categories, or call view.ols().",
             )
         numbers = {axis: code for axis, code in enumerate(map(self._code, names)) if code.numeric}
 
@@ -691,37 +696,37 @@ class Synth(Release):
         )
 
     def _terms(self, name: str) -> list[str]:
-        """Return the names of a column's regressors: a number, or indicators of categories."""
+        """Return the names of a column's regressors: the column itself, or indicators of its categories."""
         labels = self._values(name)
         if len(labels) == 1:
             raise ArgumentError(
-                f"All values of {name!r} have one code, so nothing can be told of how others depend on it.",
-                "Leave it out, or ask for a synthetic table with a larger epsilon.",
+                f"All values of {name!r} have one code, so no dependence on it can be estimated.",
+                "Omit it, or release a synthetic table with a larger epsilon.",
             )
         return [name] if self._code(name).numeric else [f"{name}[{label}]" for label in labels[1:]]
 
     def _scale(self, name: str) -> tuple[float, float]:
-        """Return what a column of a design counts from, and its unit."""
+        """Return the origin and the unit of a column of the design matrix."""
         code = self._code(name)
         return code.middle_and_half if code.numeric else (0.0, 1.0)
 
     def _number_cells(self, column: str, by: str | None) -> tuple[Array, float]:
-        """Return the counts of codes of a number, by group, shape (codes, groups)."""
+        """Return the noisy counts of a numeric column's codes by group, shape (codes, groups)."""
         if not self._code(column).numeric:
-            raise ArgumentError(f"{column!r} is a column of categories.", "Name a column of numbers.")
+            raise ArgumentError(f"{column!r} is a categorical column.", "Name a numeric column.")
         cells, noise = self._cells(column) if by is None else self._cells(column, by)
         return cells.reshape(len(cells), -1), noise
 
     def _limits(self, *names: str) -> tuple[str, ...]:
-        """Return notes on how numbers count, and how many are limited."""
+        """Return notes on the limits of numeric columns, and on the rows beyond the limits."""
         notes = []
         for code in (code for code in map(self._code, names) if code.numeric):
             low, high = code.values[0], code.values[-1]
             part, error = max(code.beyond, 0.0) / self.size, code.beyond_error / self.size
-            beyond = f"; {part:.1%} (± {1.96 * error:.1%}) lie beyond" if error else ""
+            beyond = f"; {part:.1%} (± {1.96 * error:.1%}) of the rows lie beyond" if error else ""
             notes.append(
-                f"{self._label(code.name)} counts as limited to [{low:.6g}, {high:.6g}], where rows are clearly "
-                f"seen{beyond}. In each of {len(code.means)} intervals it counts as its mean."
+                f"{self._label(code.name)} is clipped to [{low:.6g}, {high:.6g}], where counts exceed the "
+                f"noise{beyond}. In each of {len(code.means)} intervals, values are replaced by their mean."
             )
         return tuple(notes)
 
@@ -752,7 +757,7 @@ class Synth(Release):
 
 
 def _cramer(counts: Array, variance: float) -> float:
-    """Return Cramér's V of a table of noisy counts, less what noise and sampling add to it on average."""
+    """Return Cramér's V of a table of noisy counts, corrected for its bias due to noise and sampling."""
     rows, columns = (np.maximum(counts.sum(axis=axis), 1.0) for axis in (1, 0))
     expected = np.outer(rows, columns) / rows.sum()
     chi2 = float((((counts - expected) ** 2 - variance) / expected).sum()) - (len(rows) - 1) * (len(columns) - 1)
