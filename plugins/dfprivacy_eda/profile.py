@@ -112,7 +112,7 @@ class Profile(Release):
                 categories[name], missing[name] = [*texts, OTHER], OTHER
         return {"bounds": bounds, "categories": categories, "missing": missing}
 
-    def _code_values(self, at: int) -> list[Any]:
+    def _few_values(self, at: int) -> list[Any]:
         """Return the values of a numeric column if most of its rows have one of a few values, otherwise none."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
         total = sum(count for _, count in held)

@@ -217,7 +217,7 @@ def _numeric(column: Column) -> bool:
     return column.categories is None
 
 
-def _any_table() -> RowFeatures:
+def _largest_table() -> RowFeatures:
     """Return features with as many cells as the largest contingency table that is measured."""
     return OneHot(Column("cells of a table", categories=tuple(range(CELLS_MAX))))
 
@@ -226,7 +226,7 @@ def _noise_of_table(
     curator: Curator, noisy: NoisyValue, counted: RowFeatures, first: Fraction, each: Fraction
 ) -> float:
     """Return the standard error of counts in a contingency table, from the public one of the first counts."""
-    one = _any_table().sensitivity(curator.neighbors, 2, frozenset())
+    one = _largest_table().sensitivity(curator.neighbors, 2, frozenset())
     public = frozenset(column.name for column in counted.columns if column.public)
     stacked = counted.sensitivity(curator.neighbors, 2, public)
     return float(noisy.parts[0].scales.max()) * one / stacked * math.sqrt(first / each)
