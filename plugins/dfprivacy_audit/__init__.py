@@ -1,4 +1,4 @@
-"""The conformance kit: checks of mechanisms against mistakes, on made-up tables."""
+"""Conformance checks of mechanisms: privacy, accuracy and documentation, tested on synthetic tables."""
 
 from dfprivacy_audit.cases import Case
 from dfprivacy_audit.conformance import CHECKS, Check, Outcome, catalogue, check_mechanism

@@ -1,4 +1,4 @@
-"""Check the level of p-values and the coverage of intervals on synthetic tables.
+"""Check the level of tests and the coverage of confidence intervals on synthetic tables.
 
 The tables are those that a method's author makes for `dfprivacy.Mechanism.assumes`, without an effect, or of
 independent columns. What a table's interval is to hold is what the method says of the same table at a price that
@@ -60,19 +60,19 @@ def keeps_level_and_coverage(audit: Audit) -> str:
         if each.covers not in COVERS:
             raise Failed(f"{name} is an interval with covers={each.covers!r}, not one of {COVERS}")
     if audit.case.where or audit.case.grouped or audit.case.other:
-        raise Skipped("made-up tables have no conditions, groups or second table")
+        raise Skipped("cases with conditions, groups or a second table are not simulated")
     made = _Simulation(audit)
     if not known and not (made.null and _decision(audit, release)):
-        raise Skipped("no interval in its answer, and no p-value on rows without an effect")
+        raise Skipped("the release has no interval, and no p-value that can be tested on rows without an effect")
     try:
         return made.checked()
     except DPError as error:
-        raise Skipped(f"no rows can be made up: {error}") from error
+        raise Skipped(f"no synthetic rows can be drawn: {error}") from error
 
 
 @dataclass(frozen=True)
 class _Simulation:
-    """Synthetic tables for a method, which runs on them with a moderate epsilon and nearly without noise."""
+    """Simulation of a method on synthetic tables, with a moderate epsilon and nearly without noise."""
 
     audit: Audit
 
@@ -81,13 +81,13 @@ class _Simulation:
 
     @property
     def null(self) -> dict[str, float]:
-        """Arguments with which synthetic rows satisfy the null hypothesis."""
+        """Arguments of the function that draws synthetic rows, such that the null hypothesis is true."""
         maker = self.audit.mechanism.maker
         own = () if maker is None else inspect.signature(maker).parameters
         return {name: value for name, value in _NULL.items() if name in own}
 
     def table(self, seed: int, rows: int) -> MadeUpFrame:
-        """Return a synthetic table."""
+        """Return a synthetic table as columns of values."""
         mechanism, case, rng = self.audit.mechanism, self.audit.case, np.random.default_rng([seed, rows])
         schema = self.audit.stage.schema(self.audit.stage.frame(self.audit.rows))
         columns: dict[str, Any] = {name: each.draw(rng, rows) for name, each in schema.columns.items()}
@@ -101,7 +101,7 @@ class _Simulation:
             for name in sorted(made.keys() & case.bounds.keys() - case.categories.keys()):
                 low, high = case.bounds[name]
                 if np.mean((made[name] < low) | (made[name] > high)) > _MAX_BEYOND:
-                    raise Skipped(f"the made-up rows lie beyond the bounds of {name!r} too often")
+                    raise Skipped(f"too many synthetic rows lie beyond the bounds of {name!r}")
         return MadeUpFrame({name: _array(values) for name, values in columns.items()})
 
     def checked(self) -> str:
@@ -136,20 +136,20 @@ class _Simulation:
 
 
 def _is_population(interval: _Interval) -> bool:
-    """Return whether an interval covers a population parameter, not a number of the table."""
+    """Return whether an interval covers a parameter of the population, rather than a statistic of the table."""
     return (interval.covers or "").endswith("population")
 
 
 def _error_counts(
     small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]
 ) -> Iterator[tuple[int, int, float, str]]:
-    """Yield errors, tables, nominal rate and a description, for the p-value and for each interval."""
+    """Yield the number of errors and of tables, the nominal rate and a description, for each test and interval."""
     if small:
         times, level = sum(yes for yes, _ in small), small[0][1]
-        said = f"a p-value is at most {level:g} in {times} of {len(small)} made-up tables without an effect"
+        said = f"a p-value is at most {level:g} in {times} of {len(small)} synthetic tables without an effect"
         yield times, len(small), level, said
     for (name, confidence), holds in covered.items():
-        of = f"{sum(holds)} of {len(holds)} made-up tables; nominal coverage {confidence:g}"
+        of = f"{sum(holds)} of {len(holds)} synthetic tables; nominal coverage {confidence:g}"
         yield len(holds) - sum(holds), len(holds), 1 - confidence, f"{name} contains the true value in {of}"
 
 
@@ -166,10 +166,10 @@ def _rates_are_sound(small: list[tuple[bool, float]], covered: dict[tuple[str, f
 
 
 def _check_rates(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]], tables: int) -> str:
-    """Compare the error rates with their nominal values, by one-sided binomial tests."""
+    """Raise `Failed` if an error rate exceeds its nominal value by a one-sided binomial test."""
     counts = [len(small), *map(len, covered.values())]
     if max(counts) < _MIN_TABLES:
-        raise Skipped(f"too few informative answers: {max(counts)} of {tables} made-up tables")
+        raise Skipped(f"too few informative answers: {max(counts)} of {tables} synthetic tables")
     _rates_are_sound(small, covered)
     words = [f"p at most {small[0][1]:g} in {np.mean([yes for yes, _ in small]):.3f}"] if small else []
     least = min(covered.values(), key=np.mean, default=None)
@@ -178,14 +178,14 @@ def _check_rates(small: list[tuple[bool, float]], covered: dict[tuple[str, float
 
 
 def _contains_truth(interval: _Interval, truth: _Interval) -> bool:
-    """Return whether an interval contains the midpoint of the noiseless interval, or overlaps it for a table."""
+    """Return whether an interval contains the midpoint of the noise-free interval or, for a table, overlaps it."""
     middle, half = (truth.low + truth.high) / 2, (truth.high - truth.low) / 2
     slack = 0.0 if _is_population(interval) else half
     return bool(interval.low - slack <= middle <= interval.high + slack)
 
 
 def _seeded_answer(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
-    """Return the method's answer about a table, with seeded noise; None if the method refuses."""
+    """Return the method's release about a table, with seeded noise; None if the method raises an error."""
     in_time()
     with captured_messages(), noise.use_sampler(Seeded(seed)):
         try:
@@ -211,7 +211,7 @@ def _decision(audit: Audit, release: Any) -> tuple[bool, float] | None:
 
 
 def _intervals(value: Any) -> dict[str, _Interval]:
-    """Return the intervals of a release and of the releases nested in it, by name."""
+    """Return the confidence intervals of a release and of the releases nested in it, by name."""
     return {
         f"{name} of {type(each).__name__} {at}": interval
         for at, each in enumerate(_releases(value))

@@ -1,4 +1,4 @@
-"""Cases of an audit: calls of a mechanism, and the tables they are about.
+"""Cases of an audit: example calls of a mechanism, and the tables on which they run.
 
 All that an audit needs to know of a mechanism is one call of it and what is public about the table: a `Case`. The
 tables are made up from that, corners of the public domain first. They live in memory, so no dataframe library is
@@ -52,7 +52,7 @@ class Case:
     Attributes
     ----------
     arguments : mapping
-        What the method is called with, by name; without the price.
+        Arguments of the method by name, without epsilon and delta.
     bounds, categories, public, missing, neighbors
         As for `dfprivacy.protect`. The tables have exactly the columns that have bounds or categories.
     where : mapping, optional
@@ -63,7 +63,7 @@ class Case:
         Parameter that is given a second view. Then each row is of the first table or of the second, as
         ``row[other]`` says, False or True; neighbours differ in a row of either. All else holds for both.
     epsilon, delta : str or number
-        The price of the call.
+        The privacy budget of the call.
     rows : sequence of dict, optional
         Rows by column that the author suspects to be among the worst. They start the search.
     tables : sequence of sequence of dict, optional
@@ -99,23 +99,23 @@ class Case:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the tables."""
+        """The columns of the case's tables."""
         return tuple(dict.fromkeys([*self.bounds, *self.categories]))
 
     @property
     def grouped(self) -> tuple[str, ...]:
-        """The columns by which the view is grouped."""
+        """The columns by which the view of the case is grouped."""
         return (self.group_by,) if isinstance(self.group_by, str) else tuple(self.group_by or ())
 
     @property
     def domains(self) -> dict[str, tuple[Category, ...]]:
-        """Declared values of the categorical columns, and the indices of the tables."""
+        """Possible values of each categorical column, and of the field that says which table a row is in."""
         which: dict[str, tuple[Category, ...]] = {self.other: (False, True)} if self.other else {}
         return {**{name: tuple(values) for name, values in self.categories.items()}, **which}
 
     @property
     def agreed(self) -> tuple[str, ...]:
-        """Fields of a row on which neighbouring tables agree: public columns, and the table of the row."""
+        """Fields of a row on which neighbouring tables agree: public columns, and the row's table."""
         return (*self.public, *([self.other] if self.other else []))
 
 
@@ -150,7 +150,7 @@ def cases_of(mechanism: Mechanism) -> tuple[Case, ...]:
 
 
 def _default_cases(mechanism: Mechanism) -> tuple[Case, ...]:
-    """Return default cases for the kinds of columns that a mechanism takes."""
+    """Return default cases, derived from the kinds of columns that a mechanism takes."""
     parameters = mechanism.signature.parameters
     unknown = [
         name
@@ -191,7 +191,7 @@ def _default_arguments(mechanism: Mechanism, kinds: Mapping[str, Any]) -> Case:
 
 
 def tables(case: Case) -> dict[str, list[Row]]:
-    """Return tables for the audit, whose first row is replaced, added or removed.
+    """Return tables for the audit, whose first row will be replaced, added or removed.
 
     Parameters
     ----------
@@ -220,7 +220,7 @@ def tables(case: Case) -> dict[str, list[Row]]:
 
 
 def further_tables(case: Case) -> dict[str, list[Row]]:
-    """Return further tables for the audit: other group sizes, many rows, spread or missing numbers.
+    """Return further tables for the audit: with other group sizes, many rows, and spread or missing numbers.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def further_tables(case: Case) -> dict[str, list[Row]]:
 
 
 def _category_rows(case: Case, rng: np.random.Generator) -> list[Row]:
-    """Return rows with all combinations of categories, or a random sample of the combinations."""
+    """Return a row for each combination of categories, or for a random sample of the combinations."""
     cells = list(itertools.product(*case.domains.values()))
     if len(cells) > _CELLS:
         cells = [cells[i] for i in sorted(rng.choice(len(cells), _CELLS, replace=False))]
@@ -325,7 +325,7 @@ def distant_tables(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def candidate_rows(case: Case, count: int = 8) -> list[Row]:
-    """Return candidate rows for replacing a row of a table.
+    """Return the candidate rows that may replace a row of a table.
 
     Parameters
     ----------
@@ -355,7 +355,7 @@ def candidate_rows(case: Case, count: int = 8) -> list[Row]:
 
 
 def few_rows(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
-    """Return a few rows for replacing the first row: extreme and missing values, with public values that occur.
+    """Return a few candidate first rows with extreme and missing values, and public values that occur.
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ _SCALES: list[
 
 
 def variants_among(mechanism: Mechanism, cases: Sequence[Case], case: Case) -> list[tuple[str, list[Case]]]:
-    """Return the variants of a case, each variant assigned to one of the cases.
+    """Return the variants of a case that are assigned to it, so that each variant belongs to a single case.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ def _case_key(case: Case) -> str:
 
 
 def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants of a case, each with one of its settings changed.
+    """Yield variants of a case, each with one setting changed.
 
     Parameters
     ----------
@@ -494,7 +494,7 @@ def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]
 
 
 def _public_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants in which a private column is public, or a public column is private."""
+    """Yield variants of a case in which a private column is public, or a public column is private."""
     fixed = replace(case, neighbors="replace_one")
     named = [*case.categories, *(name for name in case.bounds if name not in case.categories)]
     for name in named[:_COLUMNS]:
@@ -505,7 +505,7 @@ def _public_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
 
 
 def _row_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants with conditions on rows and with groups, by used and unused columns."""
+    """Yield variants of a case with conditions on rows and with groups, by used and unused columns."""
     name = next(name for name in ("part", "part_", "part__") if name not in case.columns)
     more = replace(
         case,
@@ -528,7 +528,7 @@ def _row_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
 def _scaled_variant(
     case: Case, epsilon: str | float, bounds: Callable[[float, float], tuple[float, float]]
 ) -> tuple[str, list[Case]]:
-    """Yield a variant with another epsilon and other bounds or, if it is refused, each change alone."""
+    """Yield a variant with another epsilon and other bounds or, if it is refused, two with one change each."""
     moved: Mapping[str, tuple[float, float]] = {
         name: pair if name in case.categories else bounds(*map(float, pair)) for name, pair in case.bounds.items()
     }
@@ -539,7 +539,7 @@ def _scaled_variant(
 
 
 def _argument_variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants with small and large values of each numeric argument."""
+    """Yield variants of a case with small and large values of each numeric argument."""
     defaults = {
         name: parameter.default
         for name, parameter in mechanism.signature.parameters.items()
@@ -553,7 +553,7 @@ def _argument_variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, 
 
 
 def _extremes(value: float) -> list[float]:
-    """Return extreme values in place of a number; for integers, which may be counts, nearby numbers."""
+    """Return extreme values that may replace a number; for an integer, which may be a count, nearby integers."""
     if type(value) is int:
         extremes: list[float] = [1, 2 * value] if 0 < value <= _MAX_COUNT else [1]
     else:

@@ -1,4 +1,4 @@
-"""Check the declarations of features, statistics and labels on synthetic rows."""
+"""Check what features, statistics and labels declare about themselves, on synthetic rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_MOVED = 16  # sums that are moved one by one
 
 
 def features_are_what_they_say(audit: Audit) -> str:
-    """Catch features and statistics that fail on some rows, or declare a wrong shape, unit or Lipschitz constant.
+    """Catch features or statistics that fail on some rows, or declare a wrong shape, unit or Lipschitz constant.
 
     The core withholds their errors, and counts zeros. A diameter that is too small shows in `loss_within_charge`.
     """
@@ -58,14 +58,14 @@ def features_are_what_they_say(audit: Audit) -> str:
 
 
 def _check_declarations(thing: Any, batch: Batch) -> None:
-    """Check a feature, a statistic or labels on a batch of rows."""
+    """Check the declarations of a feature, a statistic or labels on a batch of rows."""
     try:
         with captured_messages(), np.errstate(all="ignore"):
             seen = np.array(_row_vectors(thing, batch), dtype=float)
             shape = () if isinstance(thing, RowLabels) else tuple(thing.shape)
             seen = seen.reshape(shape if isinstance(thing, Statistic) else (batch.size, math.prod(shape)))
     except Exception:  # noqa: BLE001 - whatever it is
-        what = f"{thing.describe()} fails on made-up rows, where it counts as zeros:\n{traceback.format_exc()}"
+        what = f"{thing.describe()} fails on synthetic rows, which then count as zeros:\n{traceback.format_exc()}"
         raise Failed(what) from None
     if isinstance(thing, RowFeatures) and thing.unit is not None:
         units = np.where(np.isfinite(seen), seen, 0.0) / thing.unit
@@ -105,8 +105,8 @@ def _check_lipschitz(statistic: OfSums, sums: NDArray[np.float64]) -> None:
             ).max()
             if change > limit * far * (1 + _TOLERANCE) + 1e-12 * np.abs(before).max():
                 raise Failed(
-                    f"{statistic.describe()} moves by {change:.4g} where its sums move by {far:.4g} in L1; "
-                    f"lipschitz is {limit:g}"
+                    f"{statistic.describe()} changes by {change:.4g} if its sums change by {far:.4g} in L1, "
+                    f"but it declares lipschitz = {limit:g}"
                 )
 
 

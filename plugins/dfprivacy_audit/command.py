@@ -1,4 +1,4 @@
-"""``dfprivacy audit``: many mechanisms, with a bar, a table and JSON."""
+"""The command ``dfprivacy audit``, which audits many mechanisms and reports a table and JSON."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ __all__ = ["add"]
 
 
 def add(commands: Any) -> None:
-    """Add the command ``audit`` to the commands of the command line."""
-    audit = commands.add_parser("audit", help="check that mechanisms keep the privacy they promise")
-    audit.add_argument("name", nargs="*", help="methods; default: all that are installed")
+    """Add the subcommand ``audit`` to the command line."""
+    audit = commands.add_parser("audit", help="check that mechanisms have the privacy that they promise")
+    audit.add_argument("name", nargs="*", help="names of methods to audit; default: all installed methods")
     audit.add_argument("--output", help="also write every outcome to this file, as JSON")
-    audit.add_argument("--samples", type=int, help="outputs on each side of a sampling audit; default: 30000")
+    audit.add_argument(
+        "--samples",
+        type=int,
+        help="number of outputs that a sampling audit draws for each of two tables; default: 30000",
+    )
     audit.set_defaults(run=_run)
 
 

@@ -1,4 +1,4 @@
-"""The conformance kit: named checks for any mechanism, each with what it catches."""
+"""The list of conformance checks of a mechanism, each with the faults that it catches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _fault_text(check: Callable[[Audit], str]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of one check.
+    """Outcome of one check of a mechanism in a case.
 
     Attributes
     ----------
@@ -65,13 +65,13 @@ class Outcome:
 
     @property
     def tightness(self) -> float | None:
-        """Share of the charge that the worst pair of tables uses."""
+        """Privacy loss of the worst pair of tables as a share of the charged budget."""
         return self.loss / self.charge if self.loss is not None and self.charge else None
 
 
 @dataclass(frozen=True)
 class Check:
-    """One check of one mechanism in one case, which any test runner can call.
+    """Check of one mechanism in one case, which any test runner can call.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Check:
         return outcome.detail
 
     def run(self) -> Outcome:
-        """Run the check; return its outcome, also where it fails or is skipped."""
+        """Run the check, and return its outcome even if the check fails or is skipped."""
         start = time.perf_counter()
         status: Literal["passed", "failed", "skipped", "expected"] = "passed"
         try:
@@ -116,7 +116,7 @@ class Check:
         except Failed as wrong:
             status, detail = "failed", str(wrong)
         except Exception as error:  # noqa: BLE001 - a mechanism that breaks a check has not passed it
-            status, detail = "failed", f"the check broke with {type(error).__name__}: {error}"
+            status, detail = "failed", f"the check itself raised {type(error).__name__}: {error}"
         if self.expected and status == "failed":
             status, detail = "expected", f"{self.expected} ({detail})"
         elif self.expected and status == "passed":

@@ -1,4 +1,4 @@
-"""Checks of what a mechanism does: its loss, its conclusions, its charges and its explanations.
+"""Checks of a mechanism's behaviour: its privacy loss, conclusions, charges and explanations.
 
 Every check is a function of an `Audit`. It returns a sentence on what it saw, or raises `Failed` or `Skipped`.
 """
@@ -60,7 +60,7 @@ _CANARY = "CANARY-7f3a"
 
 @dataclass(frozen=True)
 class Audit:
-    """One mechanism in one case, with the tables and runs that several checks share.
+    """Audit of one mechanism in one case, with the tables and runs that several checks share.
 
     Attributes
     ----------
@@ -86,12 +86,12 @@ class Audit:
 
     @cached_property
     def stage(self) -> Harness:
-        """Harness that runs the mechanism on tables of the case."""
+        """Harness that runs the mechanism on the case's tables."""
         return Harness(self.mechanism, self.case)
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Rows of a table with all kinds of values."""
+        """Rows of a table in which all kinds of values occur."""
         return tables(self.case)["mixed"]
 
     @cached_property
@@ -107,7 +107,7 @@ class Audit:
 
     @cached_property
     def distant(self) -> list[tuple[str, list[Row], Recording]]:
-        """Runs by name on tables far from the first table, under the noisy sums of the first run.
+        """Runs on tables far from the first table, with the noisy sums of the first run, by name of the table.
 
         They agree with it on what is public. Neighbour by neighbour the one becomes the other, so what follows
         from noise alone is the same on all of them; a threshold that no two neighbours pass shows here.
@@ -120,7 +120,7 @@ class Audit:
 
     @cached_property
     def far_apart(self) -> list[tuple[str, Recording, Recording]]:
-        """Tables far apart under the same noisy sums: small ones, and some with many rows."""
+        """Runs with the same noisy sums on pairs of tables that are far apart, some with many rows."""
         rows = self.rows * -(-_LARGE_ROWS // len(self.rows))
         first = self.stage.trace(rows)
         return [(name, self.first_run, trace) for name, _, trace in self.distant] + [
@@ -137,7 +137,7 @@ class Audit:
 
     @property
     def families(self) -> list[Family]:
-        """Families of runs on neighbouring tables; runs that exceeded the time limit are not repeated."""
+        """Families of runs on neighbouring tables; the check is skipped if they exceeded the time limit."""
         self.answered()
         if isinstance(self._traced, Skipped):
             raise self._traced
@@ -178,22 +178,22 @@ def answers(audit: Audit) -> str:
         rows = (audit.rows * 20)[: len(audit.rows) + extra]
         release = audit.stage.trace(rows).release
         if release is None:
-            return "answers, but not on a table of another length"
+            return "answers, but raises an error on a table with another number of rows"
         plain = release.to_dict()
         text = json.dumps(plain, allow_nan=False)
         if Release.from_dict(json.loads(text)).to_dict() != plain:
-            raise Failed("the release does not survive JSON")
+            raise Failed("the release differs after it is written as JSON and read again")
         if '"$float": "nan"' in text:
             raise Failed("the release holds NaN")
         sizes = {len(rows), *map(len, audit.stage.parts(rows))}
         lengths.append({path for path, length in _array_lengths(plain, "") if length in sizes})
     if (both := lengths[0] & lengths[1]) and not audit.mechanism.local:
-        raise Failed(f"the release holds values as many as the rows of the table: {sorted(both)}")
-    return "the result has no NaN, is equal after a round trip through JSON, and has no field with an entry per row"
+        raise Failed(f"fields of the release have as many values as the table has rows: {sorted(both)}")
+    return "no NaN, equal after JSON, no field as long as the table"
 
 
 def _answers_its_owner(audit: Audit, own: Any) -> None:
-    """Check the owner's form of the mechanism, which takes no epsilon."""
+    """Check the owner's variant of the mechanism, which has no noise and takes no epsilon."""
     stage, known = audit.stage, own.signature.parameters
     asked = {name: value for name, value in audit.case.arguments.items() if name in known}
     (view, *_) = stage.views(stage.frames(audit.rows), stage.accounts_of([]))
@@ -209,19 +209,19 @@ def _answers_its_owner(audit: Audit, own: Any) -> None:
 def _require_closed_form(audit: Audit) -> None:
     audit.answered()
     if not audit.first_run.replayable:
-        raise Skipped("it draws noise that is not added to values, so its loss has no closed form here")
+        raise Skipped("it draws noise in a way for which the audit has no closed form of the privacy loss")
     if not audit.first_run.charges:
         raise Skipped("it charges nothing")
 
 
 def loss_within_charge(audit: Audit) -> str:
-    """Catch too little noise: too small a sensitivity, rows counted twice, a change of group charged once."""
+    """Catch too little noise: too small a sensitivity, rows counted twice, or a change of group charged once."""
     _require_closed_form(audit)
     loss = audit.loss
     if loss.exceeds:
         raise Failed(
-            f"two neighbouring tables ({loss.table}: {loss.pair[0]} against {loss.pair[1]}) are told apart by "
-            f"epsilon {loss.epsilon:.6g}, and {loss.charge:.6g} was charged"
+            f"two neighbouring tables ({loss.table}: {loss.pair[0]} against {loss.pair[1]}) have a privacy loss of "
+            f"{loss.epsilon:.6g}, but only {loss.charge:.6g} was charged"
         )
     return f"loss {loss.epsilon:.6g} of {loss.charge:.6g} charged"
 
@@ -241,7 +241,7 @@ def charge_is_tight(audit: Audit) -> str:
 def concludes_from_noise_alone(audit: Audit) -> str:
     """Catch values without noise in a release, such as exact counts and ranges, and noise from another source."""
     if not audit.first_run.replayable:
-        raise Skipped("it draws noise that is not added to values and cannot be replayed")
+        raise Skipped("it draws noise in a way that the audit cannot replay")
     count = 0
     for family in audit.families:
         for (one, a), (other, b) in family.pairs():
@@ -252,7 +252,7 @@ def concludes_from_noise_alone(audit: Audit) -> str:
                 if any(family.trace(row).outcome != trace.outcome for _ in range(_REPEATS)):
                     raise Skipped("it uses randomness that cannot be replayed")
             raise Failed(
-                f"given the same noisy sums it concludes differently on neighbouring tables ({family.table}: {one} "
+                f"given the same noisy sums its results differ on neighbouring tables ({family.table}: {one} "
                 f"against {other}): {_outcome_difference(a.outcome, b.outcome)}"
             )
     for name, first, trace in audit.far_apart:
@@ -260,10 +260,10 @@ def concludes_from_noise_alone(audit: Audit) -> str:
             if not _outcome_repeats(audit, audit.rows, audit.first_run):
                 raise Skipped("it uses randomness that cannot be replayed")
             raise Failed(
-                f"given the same noisy sums it concludes differently on a table of {name}: "
+                f"given the same noisy sums its result differs on a table of {name}: "
                 f"{_outcome_difference(first.outcome, trace.outcome)}"
             )
-    return f"{count} pairs of neighbouring tables come out the same under the same noisy sums"
+    return f"{count} pairs of neighbouring tables have the same result, given the same noisy sums"
 
 
 def _outcome_difference(a: str, b: str) -> str:
@@ -287,7 +287,7 @@ def outputs_do_not_tell(audit: Audit) -> str:
     if proof.epsilon > price:
         raise Failed(
             f"{proof.event} tells neighbouring tables apart ({proof.table}: {proof.pair[0]} against "
-            f"{proof.pair[1]}) by epsilon {proof.epsilon:.3f} at least, and {price:.3f} was to be paid"
+            f"{proof.pair[1]}) by epsilon {proof.epsilon:.3f} at least, but {price:.3f} was promised"
         )
     return f"the best event of {proof.samples} outputs a side proves epsilon {proof.epsilon:.3f} of {price:.3f}"
 
@@ -305,12 +305,12 @@ def noise_follows_its_law(audit: Audit) -> str:
 
 @cache
 def _fit_pvalue(_: str, kind: Any, scale: float) -> float:
-    """Test the goodness of fit of the active sampler, once for each of its names."""
+    """Return the p-value of the fit of the active sampler to its law, computed once for each sampler's name."""
     return goodness_of_fit(noise.sampler(), kind, scale, _DRAWS if scale in _SCALES else _DRAWS // 4)
 
 
 def charges_first_and_for_good(audit: Audit) -> str:
-    """Catch rows read before the charge, a price that is not the stated one or depends on the data, and refunds."""
+    """Catch rows read before the charge, a charge that is not as stated or depends on the data, and refunds."""
     trace = audit.first_run
     reads = [at for at, event in enumerate(trace.log) if event != "charge"]
     if reads and "charge" not in trace.log[: reads[0]]:
@@ -319,7 +319,7 @@ def charges_first_and_for_good(audit: Audit) -> str:
     if reads and not isinstance(broken.error, DPError):
         raise Failed(f"a table that cannot be read leads to {type(broken.error).__name__}, which is not a DPError")
     if reads and not broken.charges:
-        raise Failed("a table that cannot be read leaves no charge")
+        raise Failed("the charge is missing after a table could not be read")
     if _CANARY in _explanation_texts(broken.error):
         raise Failed("the error for a table that cannot be read quotes the engine's message about the data")
     epsilon, delta = exact(audit.case.epsilon), exact(audit.case.delta)
@@ -328,9 +328,9 @@ def charges_first_and_for_good(audit: Audit) -> str:
             _check_price(member, row, epsilon, delta)
         for (one, a), (other, b) in family.pairs():
             if a.charges != b.charges:
-                raise Failed(f"neighbouring tables cost differently ({family.table}: {one} against {other})")
+                raise Failed(f"the charges for neighbouring tables differ ({family.table}: {one} against {other})")
     _check_ledger(audit, broken)
-    return f"charge first, and for good: never more than epsilon {float(epsilon):g}" + (
+    return f"charged before reading and never refunded: at most epsilon {float(epsilon):g}" + (
         f", delta {float(delta):g}" if delta else ""
     )
 
@@ -349,7 +349,7 @@ def _check_price(trace: Recording, row: Row | None, epsilon: Fraction, delta: Fr
 
 
 def _check_ledger(audit: Audit, broken: Recording) -> None:
-    """Check the charges of runs in a real ledger."""
+    """Check that a real ledger records the charges of successful, failing and repeated calls."""
     accounts = ledger_accounts(audit.stage)
 
     def paid() -> list[Fraction]:
@@ -430,7 +430,7 @@ def same_on_every_frame(audit: Audit) -> str:
 
 
 def _check_libraries(audit: Audit) -> str:
-    """Check that the same table in all dataframe libraries gives the same sums."""
+    """Check that the same table gives the same sums in all dataframe libraries."""
     plain = [
         {
             name: value
@@ -449,18 +449,18 @@ def _check_libraries(audit: Audit) -> str:
         frames, before = ([make(columns, **terms) for columns in parts] for _ in range(2))
         trace = audit.stage.trace(rows, transcript=first.given, frames=[adapt(frame) for frame in frames])
         if trace.error is not None and first.error is None:
-            raise Failed(f"on {library} it fails with {type(trace.error).__name__}: {trace.error}")
+            raise Failed(f"on {library} it raises {type(trace.error).__name__}: {trace.error}")
         same = _same_sums(first, trace, local=audit.mechanism.local)
         if not same or (trace.outcome != first.outcome and _outcome_repeats(audit, rows, first)):
             raise Failed(f"on {library} the sums differ from those in memory")
         if not all(frame.equals(old) for frame, old in zip(frames, before, strict=True)):
-            raise Failed(f"it changes the {library} table it is asked about")
+            raise Failed(f"it modifies the {library} table")
         done += f", on {library}"
     return done
 
 
 def _same_sums(a: Recording, b: Recording, *, local: bool) -> bool:
-    """Return whether two calls summed the same values with noise of the same scale."""
+    """Return whether two calls computed the same sums, with noise of the same scale."""
     return len(a.draws) == len(b.draws) and all(
         np.array_equal(_sorted_values(mine, local=local), _sorted_values(its, local=local))
         and (mine.scale, mine.keys) == (its.scale, its.keys)
@@ -469,14 +469,14 @@ def _same_sums(a: Recording, b: Recording, *, local: bool) -> bool:
 
 
 def _sorted_values(draw: Draw, *, local: bool) -> NDArray[np.int64]:
-    """Return the noisy values, without the order of the rows."""
+    """Return the noisy values in a form that does not depend on the order of the rows."""
     if draw.kind in {"rank", "test"}:  # it rearranges the rows by their places
         return draw.sums[:0]
     return np.sort(draw.sums, axis=None) if local or draw.kind == "arc" else draw.sums
 
 
 def _outcome_repeats(audit: Audit, rows: Sequence[Row], first: Recording) -> bool:
-    """Return whether a repeated call has the same outcome, under the same noisy sums."""
+    """Return whether a repeated call with the same noisy sums has the same outcome."""
     again = (audit.stage.trace(rows, transcript=first.given) for _ in range(_REPEATS))
     return first.replayable and all(trace.outcome == first.outcome for trace in again)
 

@@ -1,4 +1,4 @@
-"""Check variants of cases that an author leaves out."""
+"""Check of a mechanism in variants of its cases that the author did not give."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same
 
 @dataclass(frozen=True)
 class VariantOutcome:
-    """Outcome of a variant of a case: its largest loss, whether it was answered, and differing conclusions."""
+    """Outcome of a variant of a case: the largest privacy loss, and whether and how the results differ."""
 
     loss: Loss | None
     answered: bool
@@ -30,7 +30,7 @@ class VariantOutcome:
 
 
 def holds_in_other_cases(audit: Audit) -> str:
-    """Catch too little noise in variants of the cases: another relation, public columns, groups, bounds, price."""
+    """Catch too little noise in variants of the cases: other relation, public columns, groups, bounds, epsilon."""
     audit.answered()
     refused, failed, used = [], [], []
     for name, tried in variants_among(audit.mechanism, audit.others or [audit.case], audit.case):
@@ -43,8 +43,8 @@ def holds_in_other_cases(audit: Audit) -> str:
         if seen.loss and seen.loss.exceeds:
             loss = seen.loss
             raise Failed(
-                f"with {name}, two neighbouring tables ({loss.table}: {loss.pair[0]} against {loss.pair[1]}) are "
-                f"told apart by epsilon {loss.epsilon:.6g}, and {loss.charge:.6g} was charged"
+                f"with {name}, two neighbouring tables ({loss.table}: {loss.pair[0]} against {loss.pair[1]}) "
+                f"have a privacy loss of {loss.epsilon:.6g}, but only {loss.charge:.6g} was charged"
             )
         used.append(seen.loss.tightness if seen.loss else 0.0)
         failed += [] if seen.answered else [name]
@@ -73,7 +73,7 @@ def _outcome_of_variant(audit: Audit, case: Case) -> VariantOutcome | None:
             for _ in range(_REPEATS)
             for table, first in ((neighbor, other), (rows, base))
         ):
-            return VariantOutcome(None, answered, f"it concludes differently from the same noisy sums with {row}")
+            return VariantOutcome(None, answered, f"given the same noisy sums its result differs with {row}")
     made = {"mixed": rows, **further_tables(case)} if base.draws else {}
     if not audit.thorough:
         made = dict([*made.items()][::3])

@@ -1,4 +1,4 @@
-"""The exact audit: the largest privacy loss of neighbouring tables, in closed form.
+"""Exact audit: search for the neighbouring tables with the largest privacy loss, computed in closed form.
 
 Where what is released follows from integer sums plus discrete noise, nothing is left to chance. For noisy sums that
 are the same on both tables, the loss between the tables is at most
@@ -103,7 +103,7 @@ class Loss:
 
     @property
     def tightness(self) -> float:
-        """Share of the charge that the pair uses."""
+        """Privacy loss of the pair as a share of the charged budget."""
         return self.epsilon / self.charge if self.charge else math.nan
 
 
@@ -130,20 +130,20 @@ class Family:
     members: list[tuple[Row | None, Recording]] = field(default_factory=list)
 
     def trace(self, row: Row | None) -> Recording:
-        """Run the mechanism on the table that has this row as its first row."""
+        """Run the mechanism on the table with the given first row."""
         return self.stage.trace(with_first_row(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
-        """Run the measurements only, on the table that has this row as its first row."""
+        """Run the mechanism's measurements, without its conclusion, on the table with the given first row."""
         return self.stage.measure(with_first_row(self.rows, row), self.base)
 
     def add_rows(self, rows: Sequence[Row | None], *, every: int | None = 1) -> None:
-        """Add a table for each candidate first row; every n-th run, or none, also concludes."""
+        """Add a table for each candidate first row; only every n-th run computes a result, or none."""
         for at, row in enumerate(rows):
             self.add_row(row, self.trace(row) if every and at % every == 0 else self.measure(row))
 
     def add_row(self, row: Row | None, recording: Recording) -> None:
-        """Add a table with this first row, unless the mechanism refuses its public values."""
+        """Add a table with the given first row, unless the mechanism refuses the row's public values."""
         known = [public_part(self.stage.case, one) for one in (row, self.rows[0])]
         if not recording.refused or known[0] == known[1]:
             self.members.append((row, recording))
@@ -165,7 +165,7 @@ class Family:
 
 
 def families(stage: Harness, *, thorough: bool = True) -> list[Family]:
-    """Return families of neighbouring tables with the mechanism's runs on them.
+    """Return families of neighbouring tables, with the mechanism's runs on each table.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def families(stage: Harness, *, thorough: bool = True) -> list[Family]:
 def small_family(
     stage: Harness, name: str, rows: list[Row], until: int | None = None, some: Sequence[Row | None] = ()
 ) -> Family | None:
-    """Trace a mechanism on a few neighbouring tables; three of them also conclude.
+    """Run a mechanism on a few neighbouring tables, and compute its result on three of them.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def small_family(
 
 
 def worst_rows(case: Case, known: Family | None, first: Row) -> list[Row | None]:
-    """Return the rows that are farthest apart in a family, and such rows with the public values of another.
+    """Return the first rows of a family that are farthest apart, also with the public values of other rows.
 
     They do for sums of features on other tables: how far a row moves these depends on the row and public values.
 
@@ -265,7 +265,7 @@ def worst_rows(case: Case, known: Family | None, first: Row) -> list[Row | None]
 
 
 def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8, restarts: int = _RESTARTS) -> Loss:
-    """Search families for the pair with the largest loss: among members, then around the best ones.
+    """Search families for the pair of tables with the largest loss: among members, then near the best pairs.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8, 
 
 
 def worst_pair(family: Family, halvings: int = 8, restarts: int = _RESTARTS) -> Loss:
-    """Search a family, and the neighbourhood of its worst rows, for the pair with the largest loss.
+    """Search a family, then rows close to its worst rows, for the pair of tables with the largest loss.
 
     Parameters
     ----------
@@ -379,7 +379,7 @@ def _step_distance(mine: Draw, its: Draw) -> int:
 
 
 def _mu_squared_of_choice(mine: Draw, its: Draw) -> Fraction:
-    """Return mu² of a choice by the exponential mechanism: its loss has the range of the scores' differences."""
+    """Return mu² of a selection by the exponential mechanism, from the range of the scores' differences."""
     moved = mine.sums.astype(object) - its.sums.astype(object)
     loss = Fraction(int(moved.max() - moved.min())) / Fraction(mine.scale)
     return Fraction(pure_mu(float_above(loss / 2))) ** 2 if loss else Fraction(0)
@@ -429,7 +429,7 @@ def run_distance(a: Recording, b: Recording) -> float:
 
 
 def _draws_within_charges(a: Recording, b: Recording) -> bool:
-    """Return whether each draw is within its charge, so that basic composition bounds the total loss.
+    """Return whether the loss of each draw is at most its charge, so that basic composition bounds the total.
 
     At a large epsilon, what discrete noise loses against continuous noise grows with its exponential: at that of
     all draws together, the bound says nothing of noise that was made for a part of it.
@@ -520,7 +520,7 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
 
 
 def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Loss:
-    """Search for a pair of tables with a larger loss, by stepwise changes of the most promising families.
+    """Search for a pair of tables with a larger loss, by stepwise changes of the families with large distances.
 
     Parameters
     ----------
@@ -542,7 +542,7 @@ def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Los
 
 
 def _measured_pair(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
-    """Run on two tables with different first rows under the same noisy sums; None if a table is refused."""
+    """Run on two tables with different first rows and the same noisy sums; return None if a table is refused."""
     tables = [with_first_row(rows, row) for row in pair]
     first = family.stage.trace(tables[0], until=len(family.base.given) or None)
     if first.refused or not first.draws:
@@ -594,7 +594,7 @@ def _copy_row(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[R
 
 
 def _set_group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Set one value of a column in all rows of a category."""
+    """Set a random column to one value in all rows of a random category."""
     like = others[int(rng.integers(len(others)))]
     name = list(like)[int(rng.integers(len(like)))]
     by = list(case.domains)[int(rng.integers(len(case.domains)))] if case.domains else None
@@ -625,7 +625,7 @@ def _shift_number(case: Case, _: Sequence[Row], rng: np.random.Generator, rows: 
 
 
 def _change_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.Generator) -> Pair:
-    """Replace one row of a pair of first rows, or both rows if public values change."""
+    """Replace one row of a pair of first rows, or both if public values change."""
     at = int(rng.integers(2))
     if pair[at] is None:
         at = 1 - at

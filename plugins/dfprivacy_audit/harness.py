@@ -1,4 +1,4 @@
-"""The harness that runs a mechanism in an audit.
+"""Harness that runs a mechanism in an audit, with replayed noise and recorded reads and charges.
 
 Views, questions and curators are real; the table, the account and the noise write down everything. The decisive
 prop is `Replay`, a sampler that gives the same noisy sums whatever the true ones are, and writes those down. Under
@@ -132,7 +132,7 @@ def in_time() -> None:
 
 
 class MemoryFrame(MadeUpFrame):
-    """A table in memory with batches of any size, which logs reads and can fail at one.
+    """Table in memory with batches of any size, which logs each read and can raise an error at a read.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ class MemoryFrame(MadeUpFrame):
         self._raw: dict[Read, Raw] = {}
 
     def kind_of_names(self, name: str) -> str:
-        """Return a kind of names: any column can identify people."""
+        """Return the kind of values that identify people in a column: any column of the table is accepted."""
         return "Python objects" if name in self.columns else ""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -205,7 +205,7 @@ def _accountant(epsilon: str | float, delta: str | float) -> Accountant:
 
 
 class RecordingAccount:
-    """An account that accepts and records every charge, and never reuses an answer."""
+    """Account that accepts and records every charge, and never reuses an answer."""
 
     ledger = SimpleNamespace(where="nowhere")
     key = ""
@@ -219,14 +219,14 @@ class RecordingAccount:
         self._log = log
 
     def spent(self) -> Any:
-        """Return a spending of zero, whatever was charged."""
+        """Return zero spending, whatever was charged."""
         return self.accountant.no_charges
 
     basic_composition = True
     keeps_measurements = False
 
     def largest(self, *kind: Any) -> Fraction:
-        """Return the largest loss that the accountant allows before any spending."""
+        """Return the largest loss that the accountant allows if nothing was spent."""
         return self.accountant.largest(self.accountant.no_charges, *kind)
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
@@ -241,7 +241,7 @@ class RecordingAccount:
         reserve: Sequence[PrivacyLoss] = (),  # noqa: ARG002
         also: Sequence[RecordingAccount] = (),
     ) -> int:
-        """Record the losses of a charge."""
+        """Record the privacy losses of a charge."""
         for till in (self, *also):
             till.charges += losses
         self._log.append("charge")
@@ -252,17 +252,17 @@ class RecordingAccount:
         return None
 
     def measurements(self, key: str | None = None, *, private: bool) -> dict[Any, Any]:  # noqa: ARG002
-        """Return no measurements: none are kept."""
+        """Return an empty list: no measurements are kept."""
         return {}
 
     def keep(self, *, release: dict[str, Any] | None, **_: Any) -> None:
-        """Keep the release, in place of an earlier release."""
+        """Keep the release, and forget any earlier release."""
         self.kept = release or {}
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of noise: the exact sums in grid steps, and the noise scale.
+    """Record of a draw of noise: the exact sums in multiples of the grid step, and the noise scale.
 
     Of a decision, also the loss for each step of difference, and whatever else the chances depend on: its law,
     which must be the same on all tables. Of keys that were looked for, those that the sums are of.
@@ -281,12 +281,12 @@ class EndOfRun(BaseException):
 
 
 class Replay:
-    """Sampler that replays recorded noisy sums, which do not depend on the true sums.
+    """Sampler that replays recorded noisy sums, so that they do not depend on the true sums.
 
     Parameters
     ----------
     seed : int
-        Of what it answers where nothing is left of the transcript: the true sums plus pseudo-random noise.
+        Seed of the pseudo-random noise that is added to the true sums after the end of the transcript.
     transcript : sequence of (str, answer), optional
         The noisy sums, and what else was answered, to give in order, each to a draw of its kind.
     until : int, optional
@@ -295,9 +295,9 @@ class Replay:
     Attributes
     ----------
     draws : list of Draw
-        What it was asked.
+        The requested draws.
     given : list of (str, answer)
-        What it answered to which kind of draw: the transcript for another table.
+        The kind and the answer of each draw, which are the transcript for another table.
     opaque : bool
         Whether it was asked for anything else than it can replay.
     """
@@ -324,7 +324,7 @@ class Replay:
         return self._noisy_sums("laplace", values, scale)
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: noise.Choose) -> NDArray[np.int64]:
-        """Record a request for values revealed step by step with Laplace noise, and answer it."""
+        """Record a request for sums that are revealed step by step with Laplace noise, and answer it."""
         noisy = self.laplace(values, scale)
         return noise.reveal_step_by_step(values.shape, choose, lambda more: noisy[more])
 
@@ -337,7 +337,7 @@ class Replay:
         return self._noisy_sums("cube", values, scale)
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
-        """Record a request for randomized response, one message a row, and answer it."""
+        """Record a request for randomized response, with a message for each row, and answer it."""
         response.check_messages(labels, arc)
         draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
         return self._transcript_answer(draw, lambda: self._seeded.arc(labels, arc), labels.shape)
@@ -355,7 +355,7 @@ class Replay:
         return self._recorded_answer(draw, lambda: self._seeded.sparse_vector(gaps, scales, most))
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
-        """Record a request for the rank of the first value, and answer it."""
+        """Record a request for the noisy rank of a permutation test, and answer it."""
         draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
         return self._recorded_answer(draw, lambda: self._seeded.permutation_rank(values, scale))
 
@@ -396,7 +396,7 @@ class Replay:
         return self._transcript_answer(draw, answer, shape)
 
     def _transcript_answer(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None) -> T:
-        """Return the transcript's answer to a draw of this kind and shape; None without such a draw."""
+        """Return the transcript's next answer to a draw of the given kind and shape; None if there is none."""
         at = len(self.draws)
         self.draws.append(draw)
         transcript = self._transcript or ()
@@ -422,7 +422,7 @@ def _key_counts(counts: Mapping[Any, int]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Recording:
-    """Record of a run: draws, charges, messages and outcome.
+    """Record of a run of a mechanism: its draws, charges, messages and outcome.
 
     Attributes
     ----------
@@ -476,17 +476,17 @@ class Recording:
 
     @property
     def epsilon(self) -> Fraction:
-        """Sum of the epsilons charged."""
+        """Sum of the charged epsilons."""
         return sum((loss.epsilon for loss in self.charges), Fraction(0))
 
     @property
     def delta(self) -> Fraction:
-        """Sum of the deltas charged."""
+        """Sum of the charged deltas."""
         return sum((loss.delta for loss in self.charges), Fraction(0))
 
     @cached_property
     def outcome(self) -> str:
-        """Result or error of the run, with its warnings, as text with all digits."""
+        """Text with the result or error of the run and its warnings, with all digits of numbers."""
         if self.release is None:
             return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.messages])
         plain = self.release.to_dict()
@@ -512,7 +512,7 @@ class Harness:
         return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
 
     def frames(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> list[MemoryFrame]:
-        """Return the rows as tables that log reads."""
+        """Return the rows of each of the case's tables as a table that logs reads."""
         return [self.frame(part, log, **options) for part in self.parts(rows)]
 
     def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
@@ -522,7 +522,7 @@ class Harness:
         ]
 
     def views(self, frames: Sequence[Frame], accounts: Sequence[Any]) -> list[PrivateFrame | GroupedView]:
-        """Return a view of each table."""
+        """Return a view of each of the case's tables."""
         return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
 
     def schema(self, frame: Frame, **promised: Any) -> Schema:
@@ -539,7 +539,7 @@ class Harness:
         )
 
     def whole(self, frame: Frame, account: Any) -> PrivateFrame:
-        """Return a view of all rows."""
+        """Return a view of all rows, without the case's conditions and groups."""
         return PrivateFrame(Target(account, Table(frame, self.schema(frame))))
 
     def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
@@ -611,7 +611,7 @@ class Harness:
         )
 
     def measure(self, rows: Sequence[Row], base: Recording) -> Recording:
-        """Return the record of a run up to the last draw of another run, without a conclusion."""
+        """Return the record of a run that ends after as many draws as another run had, without a result."""
         recording = self.trace(rows, transcript=base.given, until=len(base.given) or None)
         # What is paid after the last draw was not paid yet.
         late = recording.stopped and len(recording.charges) < len(base.charges)
@@ -654,7 +654,7 @@ def captured_messages() -> Iterator[list[str]]:
 
 
 class _LogCapture(logging.Handler):
-    """A log handler that appends messages to a list."""
+    """Log handler that appends messages to a list."""
 
     def __init__(self, messages: list[str]) -> None:
         super().__init__()
@@ -731,7 +731,7 @@ def copy_of(thing: Any) -> Any:
 
 
 def components(thing: Any) -> list[Any]:
-    """Return a feature, a statistic or labels, together with all its components."""
+    """Return a feature, a statistic or labels, and all features of which it is composed."""
     held = vars(thing).values() if hasattr(thing, "__dict__") else ()
     inner = [each for value in held for each in _flattened(value) if isinstance(each, _KINDS)]
     return [thing, *(part for each in inner for part in components(each))]

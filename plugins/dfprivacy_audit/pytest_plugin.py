@@ -1,4 +1,4 @@
-"""Checks as pytest items, for ``pytest --dp-conformance``."""
+"""Pytest items that run conformance checks, for ``pytest --dp-conformance``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["collected"]
 
 
 class CheckItem(pytest.Item):
-    """One check of one mechanism in one case."""
+    """Pytest item that runs one check of one mechanism in one case."""
 
     def __init__(self, *, check: Check, **about: Any) -> None:
         super().__init__(**about)
@@ -34,13 +34,13 @@ class CheckItem(pytest.Item):
             pytest.skip(outcome.detail)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Describe the failure, and what the check catches."""
+        """Return a description of the failure and of the faults that the check catches."""
         if isinstance(excinfo.value, Failed):
             return f"{self.check}\n{excinfo.value}\nThe check catches {self.check.catches}."
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
-        """Return the location and name of the check."""
+        """Return the location and name of the check, for pytest's report."""
         return self.path, None, self.name
 
 

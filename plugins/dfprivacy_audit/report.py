@@ -1,4 +1,4 @@
-"""Audits of many mechanisms for the command line, as a table and JSON."""
+"""Reports of audits of many mechanisms, as a text table and as JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def all_checks(names: Sequence[str] = (), samples: int | None = None) -> list[Ch
 
 
 def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """Return the outcomes of checks as text: a line for each case, and the failures.
+    """Return the outcomes of checks as text, with a line for each case and a line for each failure.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:
-    """Return the outcomes of checks as JSON.
+    """Return the outcomes of checks as a JSON text.
 
     Parameters
     ----------

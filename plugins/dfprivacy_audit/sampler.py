@@ -1,4 +1,4 @@
-"""Goodness of fit of a sampler to its discrete laws.
+"""Goodness-of-fit tests of a noise sampler for its discrete distributions.
 
 Each noise is sorted into cells whose exact probabilities are known: parts of the law, and the lowest two bits.
 Successive and neighbouring values are held against independence.
@@ -72,7 +72,7 @@ def goodness_of_fit(
 
 
 def _smallest_pvalue(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) -> float:
-    """Return three times the smallest p-value of tests of the law, of low bits, and of successive draws."""
+    """Return the Bonferroni p-value of tests of the distribution, of low bits, and of successive draws."""
     pairs, steps = np.zeros((len(each),) * 2), np.zeros((len(each),) * 2)
     np.add.at(pairs, (place[:, 0], place[:, 1]), 1)
     np.add.at(steps, (place[:-1, 0], place[1:, 0]), 1)

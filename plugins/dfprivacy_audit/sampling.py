@@ -1,4 +1,4 @@
-"""The sampling audit: a search for the event that best separates neighbouring tables.
+"""Sampling audit: search for the event whose probabilities on two neighbouring tables differ most.
 
 It knows nothing of how a method works. Many outputs are drawn on each of two neighbouring tables, through the view.
 On one half of them an event is chosen, whatever it is: a threshold of a number or of a learned direction, a
@@ -47,7 +47,7 @@ _NUMBERS = 40  # numbers of an output that are looked at
 
 @dataclass(frozen=True)
 class Output:
-    """Output of a call in comparable form: the release's numbers, and everything else as text."""
+    """Output of a call in comparable form: the numbers of the release, and all other contents as text."""
 
     numbers: tuple[float, ...]
     text: str
@@ -55,7 +55,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Proof:
-    """Lower bound of the privacy loss, proved by the event that separates two tables best.
+    """Statistical lower bound of the privacy loss, with the event that proves it.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ def _screened_pairs(stage: Harness) -> Iterator[_Pair]:
 
 
 def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output]:
-    """Draw many answers to the same question, with real noise."""
+    """Return many outputs of the same call, each with new noise."""
     accounts = stage.accounts_of([])
     views = stage.views(stage.frames(rows), accounts)
     question = None
@@ -162,7 +162,7 @@ def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output
 
 
 def _flat_json(plain: Any) -> tuple[list[float], list[str]]:
-    """Return the numbers in nested JSON values, and everything else, with positions, as text."""
+    """Return the numbers in nested JSON values, and all other contents with their positions as text."""
     numbers: list[float] = []
 
     def walk(value: Any) -> Any:
@@ -179,7 +179,7 @@ def _flat_json(plain: Any) -> tuple[list[float], list[str]]:
 def separation(
     one: Sequence[Output], other: Sequence[Output], delta: float = 0.0, error: float = ERROR
 ) -> tuple[float, str]:
-    """Choose an event on one half of two samples, and compute a lower bound of epsilon on the other half.
+    """Select an event on one half of two samples, and compute a lower bound of epsilon on the other half.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def _proved_epsilon(
 
 @lru_cache(maxsize=8)
 def _clopper_pearson(trials: int, error: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return confidence bounds of a probability for 0, 1, ..., `trials` hits, each with half of the error."""
+    """Return lower and upper confidence bounds of a probability for 0, 1, ..., `trials` successes."""
     hits = np.arange(trials + 1)
     least = np.where(hits > 0, stats.beta.ppf(error / 2, np.maximum(hits, 1), trials - hits + 1), 0.0)
     most = np.where(hits < trials, stats.beta.ppf(1 - error / 2, hits + 1, np.maximum(trials - hits, 1)), 1.0)
@@ -268,7 +268,7 @@ def _classifier_scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides
 
 
 def _bit_scores(values: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Return scores of floats: their sizes, and the positions of their lowest bits."""
+    """Return scores of floats: their magnitudes, and the positions of their lowest set bits."""
     mantissa, exponent = np.frexp(values)
     steps = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     lowest = np.where(steps == 0, 0, exponent - 53 + np.log2(np.maximum(steps & -steps, 1)).astype(np.int64))
@@ -276,7 +276,7 @@ def _bit_scores(values: NDArray[np.float64]) -> list[tuple[int, int]]:
 
 
 def _log_ratio_scores(name: str, labels: Sequence[Sequence[Any]]) -> tuple[str, tuple[Sides, Sides]]:
-    """Score labels by their log frequency ratio between the tables on the first half."""
+    """Return scores of labels: the log ratio of their frequencies in both tables, estimated on the first half."""
     first, second = Counter(labels[0]), Counter(labels[1])
     score = {label: math.log((first[label] + 0.5) / (second[label] + 0.5)) for label in {*first, *second}}
     a, b, c, d = (np.array([score.get(label, 0.0) for label in side]) for side in labels)

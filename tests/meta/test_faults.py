@@ -40,7 +40,7 @@ def test_the_fault_is_caught(fault):
         found = next(check for check in checks if check.name == fault.caught_by).run()
 
     assert "failed" == found.status, found.detail
-    assert "the check broke" not in found.detail
+    assert "the check itself raised" not in found.detail
 
 
 @pytest.mark.parametrize(
