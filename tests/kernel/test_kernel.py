@@ -392,7 +392,7 @@ def test_printed_tests_are_of_kernel_values(variant, stretch):
     assert noisy.noise_standard_error == pytest.approx(stretch * math.sqrt(3) / 4000 * HALF, rel=1e-3)
     assert found.differences == pytest.approx(v[0] - v[1], abs=1e-3)
     assert (found.variant, found.rejected) == (variant, True)
-    assert "leaves out the noise" in found.notes[-1]
+    assert "ignores the noise" in found.notes[-1]
 
 
 def test_pairs_of_one_person_have_twice_the_noise():

@@ -446,8 +446,8 @@ def test_the_closest_table_is_chosen():
     ("asked", "said"),
     [
         ({"table": {name: values[:3] for name, values in TABLE.items()}}, ["is unreliable", "are few"]),
-        ({"points": {"x": [100.0], "y": [100.0]}}, ["There are only 1 features"]),
-        ({"lengthscale": 5.0, "n_points": 64}, ["a wider kernel or more points"]),
+        ({"points": {"x": [100.0], "y": [100.0]}}, ["has only 1 features"]),
+        ({"lengthscale": 5.0, "n_points": 64}, ["a larger lengthscale or more points"]),
         ({"lengthscale": 1.0, "n_points": 8}, ["lengthscales wide"]),
     ],
     ids=["three rows", "one point", "narrow kernel", "far wider bounds"],
