@@ -30,7 +30,7 @@ _NO_NUMBERS = (None,) * 6  # of a column without numbers
 _MAX_CODES = 20  # different numbers that are codes rather than measurements
 _CODES_SHARE = 0.95  # of the rows with a number, that such codes make up
 _MAX_PRINTED = 4
-_KINDS = {"number": "numbers", "date": "dates", "text": "texts", "nothing seen": "nothing that was seen"}
+_KINDS = {"number": "numbers", "date": "dates", "text": "texts", "nothing detected": "nothing detected"}
 _WIDEST_BOUNDS = float(EDGES[0]), float(EDGES[-1])
 _TWO_SIDED = 1.96  # standard errors of a 95% interval
 _LABELS = 3  # beside a picture, where there is less room
@@ -154,7 +154,7 @@ class Profile(Release):
         """Return the label of a column: its name, kind, and bounds or most frequent values."""
         name, kind, low, high = self._with_units(self.columns[at]), self.kinds[at], self.low[at], self.high[at]
         if kind is None:
-            return f"{name}: nothing seen"
+            return f"{name}: nothing detected"
         held = ", ".join(map(str, self.values[at][:_LABELS])) + (", …" if len(self.values[at]) > _LABELS else "")
         what = held if low is None or high is None else f"{_end_text(low, kind)} to {_end_text(high, kind)}"
         return f"{name}: {kind}" + (f"\n{what}" if what else "")
