@@ -221,7 +221,7 @@ def test_columns_of_any_kind_are_answered(spoil):
     plane = alice.dcor_message(["x", "w"], protocol="paper", epsilon=5, delta=0.01)
 
     assert all(any("uninformative" in note for note in each.notes) for each in found)
-    assert bob.dcor_with(plane, "y", epsilon=1).notes[1].startswith("the bound is for the 10 directions")
+    assert bob.dcor_with(plane, "y", epsilon=1).notes[1].startswith("the bound is for the message's 10 directions")
 
 
 @pytest.mark.parametrize("value", [0.3, 1e6 / 3, 0.0])
