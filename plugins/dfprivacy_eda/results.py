@@ -357,10 +357,10 @@ class ColumnStatistic(_OfColumns):
         if self.count is not None and self.statistic != "count":
             rows.append(("rows", f"{self.count:,.0f}"))
         if self.weights is not None:
-            rows.append(("weights", f"{self.weights}, of rows that have one"))
+            rows.append(("weights", f"{self.weights}; rows without it are omitted"))
         rows += missing_row(self.missing, self.missing_standard_error)
         if self.raw is not None:
-            nearest = f"{number(self.raw, error)}, unbiased, is impossible: the answer is the nearest possible"
+            nearest = f"{number(self.raw, error)}, unbiased, is out of range: the value is clamped"
             rows.append(("raw", nearest))
         return [*rows, *(("note", note) for note in self.notes)]
 

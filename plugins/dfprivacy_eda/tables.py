@@ -175,7 +175,7 @@ class _CellCounts(Release):
         unit = " rows" if self.weights is None else ""
         rows = [("noise_standard_error", f"{error:.4g}{unit} in each count")] if error else []
         if self.weights is not None:
-            rows.append(("weights", f"{self.weights}, of rows that have one"))
+            rows.append(("weights", f"{self.weights}; rows without it are omitted"))
         rows += missing_row(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self._notes())]
 

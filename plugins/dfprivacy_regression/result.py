@@ -289,7 +289,7 @@ class Regression(Release):
         unsure = f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""
         rows += [("rows", f"{self.nobs:,.0f}{unsure}")]
         if self.weights is not None:
-            rows.append(("weights", f"{self.weights}, of rows that have one"))
+            rows.append(("weights", f"{self.weights}; rows without it are omitted"))
         rows += [("fit", f"{self._fit_text()}; {self.confidence:.4g} intervals include the noise")]
         rows += [("measured", STAGES[self.stages])]
         return [*rows, *(("note", note) for note in self.notes)]

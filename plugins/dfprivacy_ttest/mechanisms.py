@@ -548,7 +548,7 @@ class TTest(Estimate):
         """Return the rows of the printed table, with each mean and size labelled by its group."""
         rows = dict(super()._rows())
         if self.weights is not None:
-            rows["weights"] = f"{self.weights}, of rows that have one; sizes are effective"
+            rows["weights"] = f"{self.weights}; rows without it are omitted; sizes are effective"
         if self.groups is None:
             del rows["means"]  # it is the estimate
         else:

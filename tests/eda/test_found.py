@@ -464,7 +464,7 @@ REFUSED = [
     (lambda v: v.value_counts("icd", **DISCOVER, nan_policy="fill", epsilon=1), "nan_policy"),
     (lambda v: v.value_counts("icd", epsilon=1), 'categories="discover"'),
     (lambda v: v.value_counts("icd", domain=ICD, **DISCOVER, epsilon=1), "Omit one of the two arguments"),
-    (lambda v: v.value_counts("icd", domain=ICD, nan_policy="fill", epsilon=1), "always omits missing values"),
+    (lambda v: v.value_counts("icd", domain=ICD, nan_policy="fill", epsilon=1), "domain= always omits missing"),
     (lambda v: v.value_counts("icd", domain="[A-Z", epsilon=1), "character 1"),
     (lambda v: v.value_counts("icd", domain=[], epsilon=1), "at least one value"),
     (lambda v: v.value_counts("icd", domain=["J45", "J45"], epsilon=1), "each once"),

@@ -344,9 +344,7 @@ def test_a_covariance_says_by_how_much_it_was_moved():
         > 0
         > np.linalg.eigvalsh(hidden.estimated_covariances[0]).min()
     )
-    assert any(
-        "was changed by up to" in note and "standard deviations of its noise" in note for note in hidden.notes
-    )
+    assert any("changed by up to" in note and "standard deviations of its noise" in note for note in hidden.notes)
     assert clear.notes == ()
     assert clear.covariances == pytest.approx(clear.estimated_covariances)
     assert clear.estimated_covariances[0] == pytest.approx(np.cov(X.T), rel=0.1, abs=0.01)
