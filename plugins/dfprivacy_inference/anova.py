@@ -363,7 +363,7 @@ def draw_steps(
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw normal groups whose means increase by `effect` standard deviations from one group to the next."""
+    """Draw normal groups whose means decrease by `effect` standard deviations from one group to the next."""
     return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
 
 
