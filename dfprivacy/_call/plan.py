@@ -174,21 +174,24 @@ def plan_questions(
 
 
 def split_epsilon(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
-    """Split epsilon so that the errors r / epsilon_k are equal: in proportion to r, rounded down to millionths.
+    """Split epsilon in proportion to r, so that the errors r / epsilon_k are about equal; at least 1e-6 for each.
+
+    Parts are rounded down to multiples of 1e-6, and never add up to more than epsilon.
 
     Examples
     --------
     >>> [float(part) for part in split_epsilon([0.00169706, 0.00565685, 0.0209216], Fraction(1))]
     [0.060018, 0.200061, 0.739919]
     """
-    free = _UNIT * sum(not need for need in needs)
-    total = sum(needs)
-    return [
+    free, total = _UNIT * sum(not need for need in needs), sum(needs)
+    parts = [
         max(_UNIT, Fraction(math.floor((epsilon - free) * Fraction(need / total) / _UNIT)) * _UNIT)
         if need
         else _UNIT
         for need in needs
     ]
+    parts[parts.index(max(parts))] -= max(sum(parts) - epsilon, Fraction(0))  # what was raised to 1e-6
+    return parts
 
 
 def _round_price_up(price: float) -> Fraction:

@@ -65,6 +65,7 @@ def test_known_needs():
     assert 0 == prefix_error(whole, 0.0, (0.0, 0.0))
     assert [0.06001859, 0.20006197, 0.73991944] == pytest.approx([float(part) for part in parts], abs=1e-6)
     assert 1 - Fraction(3, 10**6) <= sum(parts) <= 1
+    assert sum(split_epsilon([1e-12] * 5 + [1.0], Fraction(1))) == 1
     assert [Fraction(1, 10**6), Fraction(999_999, 10**6)] == split_epsilon(
         [0.0, 2.0], Fraction(1)
     )  # free: a millionth
