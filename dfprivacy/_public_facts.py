@@ -50,7 +50,7 @@ class PublicFacts:
 
     @property
     def schema(self) -> Schema:
-        """Public facts about the table."""
+        """Schema of the table: its columns with their declared bounds and categories, and its public sizes."""
         return self._target.table.schema
 
     @property

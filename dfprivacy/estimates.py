@@ -1,4 +1,4 @@
-"""Mechanisms for a statistic of one column: a function of the column's moments, and its variance."""
+"""Mechanisms for a statistic of one column, from functions that compute its estimate and variance from moments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions whose bounds are found first, with a part of their epsilon."""
+"""Questions that first spend a part of their epsilon on finding bounds of columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _WIDEST = (-(2.0**31), 2.0**31)  # bounds that can be found lie within
 
 
 def needs_bounds_search(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool:
-    """Return whether a call has ``bounds="find"``, and the method itself takes no bounds."""
+    """Return whether a call passes ``bounds="find"`` to a method that has no parameter `bounds`."""
     if "bounds" not in kwargs or "bounds" in mechanism.signature.parameters:
         return False
     if not isinstance(kwargs["bounds"], str) or kwargs["bounds"] != "find":
@@ -49,7 +49,7 @@ def needs_bounds_search(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool
 
 
 def mark_for_search(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
-    """Mark the numeric columns of a call, and all columns with bounds, as columns whose bounds are to be found."""
+    """Return the schema with the numeric columns of a call, and all columns with bounds, marked for a search."""
     names = {name for name, column in schema.columns.items() if column.bounds and not column.categories}
     for parameter, kind in mechanism.columns.items():
         value = given[parameter]
@@ -101,7 +101,7 @@ def _narrowed_column(column: Column, found: Any) -> Column:
 
 @dataclass(frozen=True)
 class BoundsFirst(Question):
-    """A question with columns whose bounds are found first; until then they have the widest bounds.
+    """Question about columns whose bounds are found first, within the widest bounds or the declared ones.
 
     Bounds are those of all rows that are asked, whatever the groups.
 

@@ -1,4 +1,4 @@
-"""Calls of methods, read and checked, and their text, by which the ledger finds their answers."""
+"""Calls of methods: reading and checking them, and writing the JSON text that identifies them in the ledger."""
 
 from __future__ import annotations
 
@@ -104,12 +104,12 @@ class Call:
 
     @cached_property
     def texts(self) -> tuple[str, str] | None:
-        """Question as JSON, by which the ledger finds its answer: with the columns it names, and with all."""
+        """Question as JSON, the key of its answer in the ledger: with the named columns, and with all columns."""
         return question_text(self)
 
     @cached_property
     def sentence(self) -> str:
-        """Call as it would be typed, without its price, with the columns of groups; long arguments are cut."""
+        """Call as Python text without its price, followed by the group columns; long arguments are cut."""
         told, parameters = [], self.mechanism.signature.parameters
         for name, value in self.given.items():
             text, parameter = _abbreviated(value), parameters[name]
@@ -120,13 +120,13 @@ class Call:
 
     @cached_property
     def named(self) -> list[Column]:
-        """Columns named in the arguments, and columns of groups."""
+        """Columns that the arguments name, followed by the columns that define the groups."""
         of_arguments = (columns_among(self.arguments[name]) for name in self.mechanism.columns)
         return [*(column for each in of_arguments for column in each), *self.by]
 
     @property
     def where(self) -> tuple[str, ...]:
-        """Conditions on the rows and formulas of computed columns as text; empty for all rows as they are."""
+        """Conditions on rows, and formulas of computed columns, as text; empty if there are none."""
         conditions = self.target.table.conditions
         columns = dict.fromkeys([*self.named, *(column for each in conditions for column in each.columns)])
         formulas = (f"{each.name} := {each.formula.node}" for each in columns if isinstance(each, ComputedColumn))
@@ -134,7 +134,7 @@ class Call:
 
     @property
     def spending(self) -> tuple[Fraction, Fraction]:
-        """Epsilon and delta that measurements may spend; on a secret sample more than the price."""
+        """Epsilon and delta that measurements may spend; on a secret sample they exceed the price of the call."""
         if (sample := self.target.table.sample) is None:
             return self.epsilon, self.delta
         if not self.delta < sample.share:
@@ -146,7 +146,7 @@ class Call:
 
     @property
     def keys(self) -> list[tuple[Category, ...]]:
-        """Keys of the groups, a category for each column of `by`; one empty key without groups."""
+        """Keys of the groups, with a category for each column of `by`; one empty key if `by` is empty."""
         return [*itertools.product(*(column.categories or () for column in self.by))]
 
     def conclude_release(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
@@ -170,7 +170,7 @@ class Call:
 
 
 def _abbreviated(value: object) -> str:
-    """Write an argument, cut after a limit, such as a list with a key for each row."""
+    """Write an argument as text, cut at a maximum length."""
     text = f"a {type(value).__name__}" if isinstance(value, Release) else _SHORT.repr(value)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
@@ -231,7 +231,7 @@ def _describe_table(table: Table, named: Sequence[Column]) -> dict[str, Any]:
 
 
 def _canonical_value(value: Any) -> Any:
-    """Write 30.0 as 30, for they are equal arguments, and a release as its digest."""
+    """Convert equal arguments to one form: 30.0 to the integer 30, and a release to its digest."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, Fraction | Decimal) and math.isfinite(value):
         value = float(value) if Fraction(value) == float(value) else Fraction(value)
@@ -253,7 +253,7 @@ def _long_value_as_digest(value: Any) -> Any:
 
 @contextmanager
 def name_mechanism_in_errors(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
-    """Run a step of a mechanism; its errors name the mechanism and what was charged."""
+    """Run a step of a mechanism; name the mechanism, and the epsilon already charged, in its errors."""
     try:
         yield
     except ReadError:  # says itself what became of the charge

@@ -253,7 +253,7 @@ def make_combination(
     privacy: Privacy | None = None,
     notes: tuple[str, ...] = (),
 ) -> Combination:
-    """Return a `Combination` from the draws of a value."""
+    """Compute a `Combination`: its estimate, its interval from draws of the noise, and its notes."""
     confidence = as_probability(confidence, "confidence")
     if not isinstance(covers, str) or covers not in {"table", "population"}:
         raise ArgumentError(f"covers{quoted(covers)} is unknown.", 'Use "table" or "population".')
@@ -438,7 +438,7 @@ def _main_draws(release: Release) -> Array:
 
 
 class NotFiniteError(ArgumentError):
-    """A value is infinite, NaN or None."""
+    """Error for a number that is infinite, NaN or None."""
 
 
 def finite_number(value: Any, what: str) -> float:

@@ -87,11 +87,11 @@ class Target:
 
     @property
     def served_name(self) -> str:
-        """Name of the table where its rows are."""
+        """Name of the table on the server that holds it, or else its name here."""
         return getattr(self.account, "table", "") or self.name
 
     def with_step(self, table: Table, verb: str, given: object) -> Target:
-        """Return the target with another part of the table, and the step (such as ``where``) that selects it."""
+        """Return the target with a table derived from its own, and with the step, such as ``where``, recorded."""
         return replace(self, table=table, steps=(*self.steps, (verb, given)))
 
     @property
@@ -178,7 +178,7 @@ class CallPayer:
 
     @property
     def basic_composition(self) -> bool:
-        """Whether epsilons simply add up: by the account's terms, and always on a sample."""
+        """Whether the epsilons of losses are summed: by the account's terms, and always on a secret sample."""
         return self._account.basic_composition or self._price is not None
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:

@@ -47,12 +47,12 @@ class PlannedQuestion:
 
     @property
     def question(self) -> str:
-        """Question as it would be typed."""
+        """Question as Python text."""
         return written_question(self.method, self.args, self.kwargs)
 
     @property
     def expected(self) -> str:
-        """Expected error as text."""
+        """Expected relative error as text; "not known" if the planner computes none."""
         return f"{self.error:.3g}" if math.isfinite(self.error) else "not known"
 
 
@@ -80,7 +80,7 @@ class Plan:
 
     @property
     def epsilon(self) -> Fraction:
-        """Price of all questions together."""
+        """Total price of the questions of the plan."""
         return sum((each.epsilon for each in self.questions), Fraction(0))
 
     def run(self) -> tuple[Any, ...]:
@@ -217,7 +217,7 @@ def read_question(question: object, asker: str, example: str) -> tuple[str, tupl
 
 
 def written_question(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Write a question as it would be typed."""
+    """Write a question as Python text."""
     written = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
     return f"{method}({', '.join(written)})"
 

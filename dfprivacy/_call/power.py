@@ -81,7 +81,7 @@ class Power:
 
     @property
     def standard_error(self) -> float:
-        """Largest standard error of the shares from simulation, at one half."""
+        """Upper bound of the simulation standard error of a share, reached where the share is 0.5."""
         return float(0.5 / np.sqrt(self.runs))
 
     def rows_for(self, power: float = 0.8) -> dict[float, int | None]:
@@ -105,7 +105,7 @@ class Power:
         return enough
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Return a table as lists, which any dataframe library takes.
+        """Return the powers as a dictionary of columns, which any dataframe library reads.
 
         Returns
         -------
@@ -195,7 +195,7 @@ def power_of(
     runs: object,
     seed: int,
 ) -> Power:
-    """Ask a method of made-up tables, and count how often it finds the assumed effect.
+    """Apply a method to made-up tables, and compute the share of tables in which it finds the effect.
 
     Parameters
     ----------
@@ -371,7 +371,7 @@ def _check_rows(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str,
 
 
 def _effect_finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
-    """Return a function that tells whether an answer finds the assumed effect."""
+    """Return a function of an answer that returns True if the answer finds the assumed effect."""
     if callable(given):
         return given
     if isinstance(given, str):

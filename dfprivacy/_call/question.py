@@ -1,4 +1,4 @@
-"""Questions: a call is read, answered from the ledger or paid for, measured, concluded and kept."""
+"""Questions: answer a call from the ledger, or pay for its measurements and compute the release."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def _raised_in_measurement(error: Exception) -> bool:
 def answer_owner(
     target: Target, mechanism: Mechanism, args: Sequence[Any], kwargs: Mapping[str, Any], by: tuple[Column, ...]
 ) -> Exact:
-    """Answer the table's owner from exact rows: nothing is charged, kept or released.
+    """Compute a mechanism's exact answer for the owner of the table; nothing is charged or kept.
 
     Parameters
     ----------

@@ -60,7 +60,7 @@ _NEWEST = 1000
 
 
 class Ledger(Store):
-    """The accounts in one place; made by `open_ledger`."""
+    """Accounts and their tables in one file or database; made by `open_ledger`."""
 
     def __reduce__(self) -> tuple[Callable[[str], Ledger], tuple[str]]:
         # A copy in another process opens the same place. A password stays here: there it comes from the driver.
@@ -174,7 +174,7 @@ class Ledger(Store):
                 connection.execute(named.values(neighbors=relation, public="[]"))
 
     def find_account(self, name: str) -> Account | None:
-        """Return the account of a name; None if there is none."""
+        """Return the account with a name; None if there is none."""
         named = tables().accounts.select().where(tables().accounts.c.name == name)
         found = self.read(named, lambda row: Account.read(row, self))
         return found[0] if found else None
@@ -195,7 +195,7 @@ class Ledger(Store):
                 connection.execute(accounts.insert().values(name=name, **values))
 
     def account(self, name: str) -> Account:
-        """Return the account of a data set; a `LedgerError` if there is none of this name."""
+        """Return the account with a name; raise a `LedgerError` if there is none."""
         known = {account.name: account for account in self.accounts()}
         if name not in known:
             names = ", ".join(map(repr, known)) or "none"

@@ -209,7 +209,7 @@ def _read_unit(plain: dict[str, Any]) -> tuple[str, int, str]:
 
 @dataclass(frozen=True)
 class DataTable:
-    """A table of an account, in one edition.
+    """A protected table of an account, at one edition of its data.
 
     Attributes
     ----------
@@ -275,7 +275,7 @@ class DataTable:
 
     @property
     def words(self) -> dict[str, object]:
-        """Terms of the table, as arguments of `protect`."""
+        """Terms of the table as text, in the form of arguments of `protect`."""
         column, max_rows, missing = self.whose or (None, None, "omit")
         return {"unit": column, "max_rows": max_rows, "unit_missing": missing, "public": list(self.public)}
 
