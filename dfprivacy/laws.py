@@ -35,8 +35,8 @@ class NoiseLaw:
     scale : float
         b, or σ for Gaussian noise; 0 for no noise.
     step : float
-        Noise is on whole multiples of it; 0 for real numbers. Of Gaussian noise and noise of the cube, whose scale
-        is many steps, nothing depends on it.
+        Noise is on integer multiples of it; 0 for real numbers. Of Gaussian noise and noise of the cube, whose
+        scale is many steps, nothing depends on it.
     kind : {"Laplace", "Gaussian", "cube"}
         Laplace noise, Gaussian noise, or a coordinate of noise x in `dimension` dimensions whose density is
         proportional to :math:`e^{-\max|x_i| / b}`.

@@ -46,7 +46,7 @@ class MeasurementRecord:
     scale : float
         Its scale (b or sigma) in the units of the measured coordinates, weights included.
     grid : int
-        The coordinates are whole multiples of 2 to the minus this.
+        The coordinates are integer multiples of 2 to the minus this.
     sensitivity : float
         L1 (Laplace), L2 (Gaussian) or L∞ (cube) sensitivity it was scaled to, in the same units, rounding included.
     epsilon, delta : float

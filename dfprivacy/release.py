@@ -201,7 +201,7 @@ class Release(JsonConversion, Displayed):
     def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Self:
-        """Return the same result with the caller's library of tables, and labels and units of columns."""
+        """Return the same result with the caller's dataframe library, and labels and units of columns."""
         if words is None:
             return replace(self, library=library)
         return replace(self, library=library, column_words=words, column_units=units or {})
@@ -462,7 +462,7 @@ class Groups(Release, Generic[R_co]):
     def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Self:
-        """Return the same result with the caller's library of tables, and labels and units of columns."""
+        """Return the same result with the caller's dataframe library, and labels and units of columns."""
         made = super().with_library(library, words, units)
         return replace(made, releases=tuple(each.with_library(library, words, units) for each in self.releases))
 

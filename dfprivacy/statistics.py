@@ -85,7 +85,7 @@ class Statistic(ABC):
         """
 
     def describe(self) -> str:
-        """Name the statistic in words for an explanation."""
+        """Return a description of the statistic for an explanation."""
         names = ", ".join(column.name for column in self.columns)
         return f"{type(self).__name__}({names})"
 

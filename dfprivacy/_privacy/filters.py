@@ -20,7 +20,7 @@ A *portfolio* allows a release while at least one of the four still holds. Each 
 charges every release, so the deltas add up to the account's. (Four filters at the full delta each would not
 do: two of them, played against each other, already reach 1.97 times delta.)
 
-Sums are exact: charges are rounded up, caps down, to whole multiples of `UNIT`.
+Sums are exact: charges are rounded up, caps down, to integer multiples of `UNIT`.
 
 References
 ----------

@@ -132,7 +132,7 @@ class RowFeatures(metaclass=Frozen):
     weights : float or ndarray
         The released sum is divided by them: coordinates that matter less may be scaled down before the noise.
     unit : float or None
-        A power of two of which all coordinates of all rows are whole multiples, weights included; default: None.
+        A power of two of which all coordinates of all rows are integer multiples, weights included; default: None.
 
     Examples
     --------
@@ -179,7 +179,7 @@ class RowFeatures(metaclass=Frozen):
 
     @property
     def unit(self) -> float | None:
-        """Power of two of which all coordinates of all rows are whole multiples, weights included; None if unknown.
+        """Power of two that divides all coordinates of all rows, weights included; None if unknown.
 
         No grid of finer steps rounds such rows, and noise may be on whole units (``grid="unit"`` of a sum).
         Somebody else's rows are cut to whole units, so a wrong claim costs accuracy only.
@@ -203,7 +203,7 @@ class RowFeatures(metaclass=Frozen):
         return self.radius(norm) if relation == "add_remove" else self.diameter(norm, public)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        r"""Vectors of a batch as whole multiples of :math:`2^{-k}`, each clipped to the radius on its own."""
+        r"""Vectors of a batch as integer multiples of :math:`2^{-k}`, each clipped to the radius on its own."""
         rows = np.array(self.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
         radius, unit = {norm: self.radius(norm) for norm in _NORMS}, self.unit
         height = max(1, _CHUNK // self.dimension)
@@ -212,7 +212,7 @@ class RowFeatures(metaclass=Frozen):
         return rows
 
     def total(self, batch: Batch, mask: NDArray[np.bool_] | None, k: int) -> NDArray[np.float64]:
-        """Return the exact sum of the rows of a batch that a mask selects, in whole steps, shape (n_sums,)."""
+        """Return the exact sum of the selected rows of a batch, as multiples of the grid step, shape (n_sums,)."""
         total: NDArray[np.float64] = self.totals(batch, None if mask is None else (~mask).astype(np.intp), 1, k)[0]
         return total
 
@@ -226,7 +226,7 @@ class RowFeatures(metaclass=Frozen):
         return total
 
     def describe(self) -> str:
-        """Name the feature in words for an explanation."""
+        """Return a description of the feature for an explanation."""
         names = ", ".join(column.name for column in self.columns)
         return f"{type(self).__name__}({names})"
 
@@ -271,7 +271,7 @@ def _sum_by_group(steps: NDArray[np.float64], place: NDArray[np.intp] | None, bi
 
 
 def common_unit(numbers: Iterable[float | None]) -> float | None:
-    """Return the largest power of two of which all numbers are whole multiples; None if any number is None.
+    """Return the largest power of two of which all numbers are integer multiples; None if any number is None.
 
     Examples
     --------
@@ -418,12 +418,12 @@ class _Enforced(RowFeatures):
         return apply_to_batch(self._features.rows, batch, self.dimension)
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         return self._radius[norm]
 
     @property
     def unit(self) -> float | None:
-        """Unit that the plugin states; vectors are rounded to whole multiples of it. None if it states no unit."""
+        """Unit that the plugin states, to multiples of which vectors are rounded; None if it states no unit."""
         return self._unit
 
     @property
@@ -456,7 +456,7 @@ class _Enforced(RowFeatures):
         return diameter + self._unit * (1.0 if norm == math.inf else self.dimension ** (1 / norm)) * UP
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         return self._name
 
 

@@ -130,7 +130,7 @@ class Bins(RowFeatures):
         return places
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         return np.array([self.image(row, 0) for row in self.steps(batch, 0).astype(np.int64)], dtype=np.float64)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
@@ -157,11 +157,11 @@ class Bins(RowFeatures):
         return [each << k if k >= 0 else round(each / 2**-k) for each in weighted]
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         return self._norm_of(self.level_weights, 1, norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         moved = [w for width, w in zip(self.widths, self.level_weights, strict=True) if width < self.bins]
@@ -181,6 +181,6 @@ class Bins(RowFeatures):
         return max(length, float(sum(self.level_weights))) if self.missing and times == 1 else length
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         widths = f", {len(self.widths)} widths" if len(self.widths) > 1 else ""
         return f"Bins({self.columns[0].name}: {self.bins}{widths})"

@@ -135,11 +135,11 @@ class OneHot(Composed):
         )
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         return self._one_hot(batch, self._summed.rows(batch).reshape(batch.size, self._summed.dimension))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps; vectors of `of` are clipped before."""
+        """Return the feature vectors of a batch as multiples of the grid step; those of `of` are clipped."""
         return self._one_hot(batch, self._summed.steps(batch, k))
 
     def _one_hot(self, batch: Batch, inner: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -167,18 +167,18 @@ class OneHot(Composed):
         return np.array_equal(self._index_of_code, np.arange(len(self._index_of_code)))
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Return the released coordinates of the exact sums, category by category."""
+        """Compute the released coordinates from the exact sums, category by category."""
         if self.of is None:
             return total
         width = self.of.n_sums
         return concatenate([self.of.image(total[at : at + width], k) for at in range(0, len(total), width)])
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         return self._summed.radius(norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         within = self._summed.diameter(norm, public)
         if self.by.name in public:
             return within
@@ -187,7 +187,7 @@ class OneHot(Composed):
         return max(within, radius * cells)
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         inner = f" x {self.of.describe()}" if self.of else ""
         return f"OneHot({self.by.name}){inner}"
 
@@ -264,12 +264,12 @@ class Given(Composed):
         return complete
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         inner = np.asarray(self.of.rows(batch), dtype=np.float64).reshape(batch.size, self.of.dimension)
         return self._vectors_of_rows(self.complete(batch), inner, self.tally)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps; vectors of `of` are clipped before."""
+        """Return the feature vectors of a batch as multiples of the grid step; those of `of` are clipped."""
         return self._vectors_of_rows(self.complete(batch), self.of.steps(batch, k), self._tally_in_steps(k))
 
     def _vectors_of_rows(
@@ -279,7 +279,7 @@ class Given(Composed):
         return vectors if tally is None else np.column_stack([vectors, np.where(complete, *tally)])
 
     def _tally_in_steps(self, k: int) -> tuple[float, float] | None:
-        """Return the tally of a row in whole steps."""
+        """Return the tally of a row as a multiple of the grid step."""
         return (
             None if self.tally is None else (_round_to_steps(self.tally[0], k), _round_to_steps(self.tally[1], k))
         )
@@ -296,18 +296,18 @@ class Given(Composed):
         return np.hstack([totals, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Return the released coordinates of the exact sums."""
+        """Compute the released coordinates from the exact sums."""
         if self.tally is None:
             return self.of.image(total, k)
         return [*integers(self.of.image(total[:-1], k)), *integers(total[-1:])]
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         radius = self.of.radius(norm)
         return radius if self.tally is None else max(_joint_norm(radius, self.tally[0], norm), abs(self.tally[1]))
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         within = self.of.diameter(norm, public)
         if all(column.name in public for column in self.given):
             return within
@@ -315,12 +315,12 @@ class Given(Composed):
         return max(within, _joint_norm(self.of.radius(norm), apart, norm))
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         return f"{self.of.describe()} given {', '.join(column.name for column in self.given)}"
 
 
 def _round_to_steps(number: float, k: int) -> float:
-    """Round a number to whole steps of 2 to the minus `k`."""
+    """Round a number to a multiple of 2 to the minus `k`."""
     return float(np.rint(math.ldexp(number, k)))
 
 
@@ -371,11 +371,11 @@ class Stack(Composed):
         self.stacked = self.features
 
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         return np.hstack([np.reshape(each.rows(batch), (batch.size, each.dimension)) for each in self.features])
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps; each part's vectors are clipped before."""
+        """Return the feature vectors of a batch as multiples of the grid step; those of parts are clipped."""
         return np.hstack([each.steps(batch, k) for each in self.features])
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
@@ -383,19 +383,19 @@ class Stack(Composed):
         return np.hstack([each.totals(batch, place, bins, k) for each in self.features])
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Return the released coordinates of the exact sums, part by part."""
+        """Compute the released coordinates from the exact sums, part by part."""
         return _images_of_parts(total, [(each, k) for each in self.features])
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         return _stacked_norm([each.radius(norm) for each in self.features], norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         return _stacked_norm([each.diameter(norm, public) for each in self.features], norm)
 
     def describe(self) -> str:
-        """Name the features in words."""
+        """Return a description of the feature."""
         return f"Stack({', '.join(each.describe() for each in self.features)})"
 
 
@@ -436,7 +436,7 @@ class PerGroup(Composed):
         return np.concatenate([of.total(rows[at], None, own) for at, (of, own) in self.parts.items()])[None]
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
-        """Return the released coordinates of the exact sums."""
+        """Compute the released coordinates from the exact sums."""
         return _images_of_parts(total, self.parts.values())
 
 

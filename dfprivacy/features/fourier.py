@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Fourier", "gaussian_frequencies"]
 
-_GRID_BITS = 26  # standardized numbers are whole multiples of 2^-26
+_GRID_BITS = 26  # standardized numbers are integer multiples of 2^-26
 _FEW, _WORK, _NEAR, _SLACK = 6, 1 << 22, 1e-3, 1e-9  # of the search for the least mean of cosines
 _FLOAT32_ERROR = 2.0**-20  # more than what cosine and sine in float32 miss of the unit circle, over √m
 
@@ -122,22 +122,22 @@ class Fourier(SlowFeatures):
         return waves
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         angles = self._angles(self._standardized_rows(batch))
         return np.hstack([np.cos(angles), np.sin(angles)]).astype(np.float64) * self._weight
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps."""
+        """Return the feature vectors of a batch as multiples of the grid step."""
         return np.rint(self.rows(batch) * 2.0**k)
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         if norm == math.inf:
             return (1 + _FLOAT32_ERROR) * self._weight
         return (1 + _FLOAT32_ERROR) * (1.0 if norm != 1 else math.sqrt(2 * self.shape[1]))
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         private = [column.name not in public for column in self.columns]
         if not any(private):
             return 0.0
@@ -150,7 +150,7 @@ class Fourier(SlowFeatures):
         return euclidean if norm != 1 else euclidean * math.sqrt(2 * self.shape[1])
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         names = ", ".join(column.name for column in self.columns)
         return f"{self.shape[1]} Fourier features of ({names})"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "Nystrom"]
 
 _STEP = 39  # kernel values are added on a grid of 2^-39: 2^14 of them stay below 2^53
-_MAP_STEP = 40  # the entries of a map are whole multiples of 2^-40
+_MAP_STEP = 40  # the entries of a map are integer multiples of 2^-40
 _ULP = 2.0**-52
 _DEFECT_MAX = 1e-4
 _BLOCK = 128
@@ -83,21 +83,21 @@ class Kernel(SlowFeatures):
         return np.exp(exponents, out=exponents)
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         return self._kernel_values(self.kernel.left_factors(self.kernel.columns_of(batch)))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps."""
+        """Return the feature vectors of a batch as multiples of the grid step."""
         steps = self.rows(batch)
         steps *= 2.0**k
         return np.rint(steps, out=steps)
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         return self._norms[norm]
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         distance = self.kernel.distance(public)
         if not distance:
             return 0.0
@@ -109,7 +109,7 @@ class Kernel(SlowFeatures):
         return euclidean if norm != 1 else min(m * above, 2 * self._norms[1], math.sqrt(m) * euclidean * UP)
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         return f"{self.dimension} kernel values of ({self.kernel.describe()})"
 
 
@@ -145,7 +145,7 @@ class Nystrom(SlowFeatures):
 
     Notes
     -----
-    **Sums.** Kernel values are rounded to a grid and added as integers. The entries of A are whole multiples of
+    **Sums.** Kernel values are rounded to a grid and added as integers. The entries of A are integer multiples of
     2\ :sup:`-40`, and A is applied to the exact sums once, in integer arithmetic. So the sum of the vectors is
     exact, and costs F kernel values a row.
 
@@ -206,7 +206,7 @@ class Nystrom(SlowFeatures):
         return self._kernel.steps(batch, _STEP)
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Return A times the exact sums, rounded to whole steps."""
+        """Return A times the exact sums, rounded to multiples of the grid step."""
         total = integers(total)
         # A is lower triangular. A row at a time: Python's integers are large.
         rows = (np.ldexp(row[: i + 1], _MAP_STEP).tolist() for i, row in enumerate(self.map))
@@ -215,18 +215,18 @@ class Nystrom(SlowFeatures):
         return [(value + (1 << (shift - 1))) >> shift for value in mapped]
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         euclidean = ((1 + self.defect) * (1 + self.kernel.excess) + self._grid_error) * UP
         return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         distance = self.kernel.distance(public)
         euclidean = ((1 + self.defect) * distance + self._grid_error) * UP if distance else 0.0
         return euclidean if norm != 1 else root(self.dimension) * euclidean * UP
 
     def describe(self) -> str:
-        """Name the feature in words."""
+        """Return a description of the feature."""
         return f"{self.dimension} kernel features of ({self.kernel.describe()})"
 
 

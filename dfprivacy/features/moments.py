@@ -29,20 +29,20 @@ class Count(RowFeatures):
     unit = 1.0
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         return np.ones((batch.size, 1))
 
     def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Count the rows in each of `bins` groups, in whole steps, shape (bins, 1)."""
+        """Count the rows in each of `bins` groups, as multiples of the grid step, shape (bins, 1)."""
         rows = [batch.size] if place is None else np.bincount(place, minlength=bins + 1)[:bins]
         return np.multiply(rows, np.rint(2.0**k))[:, None]
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         return 1.0
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         return 0.0
 
 
@@ -131,16 +131,16 @@ class Moments(RowFeatures):
         return vectors
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         return self.coordinates(batch).T
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps, one column of memory for each coordinate."""
+        """Return the feature vectors of a batch as multiples of the grid step, stored coordinate by coordinate."""
         steps = self.coordinates(batch, 2.0**k)
         return np.rint(steps, out=steps).T
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         if self.degree == 1 or norm == math.inf:
             return 1.0
         if self.count == "beside" or self.centred:
@@ -148,7 +148,7 @@ class Moments(RowFeatures):
         return 1.5 if norm == 1 else root(1.25)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         if self.degree == 1:
@@ -205,15 +205,15 @@ class Beyond(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """The weight: the vectors are whole multiples of it."""
+        """The weight: the vectors are integer multiples of it."""
         return self._weight
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         return self._vectors_of_rows(batch, self._weight)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the vectors of a batch in whole steps."""
+        """Return the feature vectors of a batch as multiples of the grid step."""
         return self._vectors_of_rows(batch, float(np.rint(math.ldexp(self._weight, k))))
 
     def _vectors_of_rows(self, batch: Batch, one: float) -> NDArray[np.float64]:
@@ -221,11 +221,11 @@ class Beyond(RowFeatures):
         return vectors
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         return self._weight
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         return self._weight * {1: 2.0, 2: root(2), math.inf: 1.0}[norm]

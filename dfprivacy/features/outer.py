@@ -147,7 +147,7 @@ class Outer(RowFeatures):
         y *= radius / np.sqrt(np.maximum(squares, radius * radius, out=squares), out=squares)
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         steps = self.steps(batch, 0)
         if self.centred:
             steps = np.array([self._centred_sums(row) for row in steps.tolist()]).reshape(
@@ -198,7 +198,7 @@ class Outer(RowFeatures):
         ]
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         one = float(self.weights[0]) if self.count else 0.0
         if norm == math.inf:
             return max(one, self._norm_without_count(norm))
@@ -219,7 +219,7 @@ class Outer(RowFeatures):
         return (math.sqrt(d) * self.ball + self.ball * (1 + math.sqrt(0.5) * (d - 1))) * UP
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         if all(column.name in public for column in self.columns):
             return 0.0
         d = len(self.columns)

@@ -126,7 +126,7 @@ class ProductKernel(metaclass=Frozen):
         return scaled
 
     def _scaled(self, numbers: NDArray[np.float64], j: int, q: int | None) -> NDArray[np.float64]:
-        """Return the scaled numbers, rounded to whole multiples of 2^-q unless q is None."""
+        """Return the scaled numbers, rounded to integer multiples of 2^-q unless q is None."""
         rounded: NDArray[np.float64] = _round_to_multiples(self.scaled(numbers, j), q)
         return rounded
 
@@ -312,7 +312,7 @@ class ProductKernel(metaclass=Frozen):
 
 
 def _round_to_multiples(values: Any, q: int | None) -> Any:
-    """Round values to whole multiples of 2^-q; return them unchanged if q is None."""
+    """Round values to integer multiples of 2^-q; return them unchanged if q is None."""
     return values if q is None else np.rint(values * 2.0**q) / 2.0**q
 
 

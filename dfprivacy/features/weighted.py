@@ -137,7 +137,7 @@ class Weighted(Composed):
         return
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch."""
+        """Return the feature vector of each row of a batch."""
         inner = np.asarray(self.of.rows(batch), dtype=np.float64).reshape(batch.size, self.of.dimension)
         v = batch.values(self.by_weight) / (self.by_weight.bounds or (0, 1))[1]
         z = np.clip(inner, 0, 1) * v[:, None]
@@ -147,18 +147,18 @@ class Weighted(Composed):
         return np.column_stack([z, self.square * z * z, *crossed])
 
     def radius(self, norm: Norm) -> float:
-        """Return the largest norm of a row's vector."""
+        """Return the largest norm of a row's feature vector."""
         if norm == np.inf:
             return max(1.0, self.square)
         return (1.0 + self.square) if norm == 1 else root(1.0 + self.square**2)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Return the largest distance between the vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         if all(column.name in public for column in self.columns):
             return 0.0
         apart = 1.0 if self.of.dimension == 1 else {1: 2.0, 2: root(2) * UP, np.inf: 1.0}[norm]
         return self.radius(norm) * apart
 
     def describe(self) -> str:
-        """Name the features in words."""
+        """Return a description of the feature."""
         return f"{self.of.describe()} weighted by {self.by_weight.name}"

@@ -76,10 +76,10 @@ def eigenvalue_bound(moved: float, longest: float, traced: float = math.inf) -> 
 Features = Literal["nystrom", "me", "scf"]
 
 STEP = 26
-"""Feature values are rounded to whole multiples of 2^-26."""
+"""Feature values are rounded to integer multiples of 2^-26."""
 
 MAP_STEP = 40
-"""The entries of a map are whole multiples of 2^-40."""
+"""The entries of a map are integer multiples of 2^-40."""
 
 _TOLERANCE = 1e-6  # squared distance from the span of other points below which a point is left out
 _FEW_COLUMNS = 3  # many points in few numeric columns cover the bounds evenly; else they are normal

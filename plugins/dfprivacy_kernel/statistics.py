@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 SHARE_STEP = 20
-"""The ends of the interval for the share of the first group are whole multiples of 2^-20."""
+"""The ends of the interval for the share of the first group are integer multiples of 2^-20."""
 
 
 class GroupStatistic(OfRows):
