@@ -377,7 +377,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
                         n=50  n=400
           epsilon 0.1   0.06   0.38
           epsilon 1     0.19   0.99
-          assumed: normal groups whose means increase in steps of the effect, in standard deviations: effect 0.5; 200 runs, each share within ± 0.07
+          assumed: normal groups whose means decrease by `effect` standard deviations from one group to the next: effect 0.5; 200 runs, each share within ± 0.07
         """  # noqa: E501 - what is printed
         table = self._target.table
         if table.conditions or table.sample is not None:

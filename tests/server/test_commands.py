@@ -127,7 +127,7 @@ def test_serve_refuses_what_it_cannot_use(capsys, clinic):
     for words, why in (
         (("--certfile", "x.pem"), "TLS needs a certificate and its key."),
         (("--certfile", file, "--keyfile", file), "The files of TLS cannot be used"),
-        (("--port", "99999"), "port = 99999 is none"),
+        (("--port", "99999"), "port=99999 is not a port number"),
         (("--host", "192.0.2.1"), "The address 192.0.2.1, port 8765, cannot be used"),
     ):
         code, out, err = run(capsys, "serve", file, *words)
