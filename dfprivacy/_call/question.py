@@ -82,7 +82,12 @@ class Question(Call):
         if self.fresh or self.texts is None:
             return None
         text, wide = self.texts
-        kept = self.target.payer.answer(wide, text)
+        payer = self.target.payer
+        kept = payer.answer(wide, text)
+        if kept is None and "rest" not in self.words:
+            price = self.epsilon, self.delta
+            dearer = payer.question_at_higher_price(self.texts, self.mechanism.name, price)
+            kept = None if dearer is None else payer.answer(dearer)
         if kept is None:
             return None
         release = Release.from_dict(kept.release)

@@ -68,20 +68,20 @@ def test_a_refused_question_is_free(method):
 
 
 def test_a_question_is_paid_once(question):
-    """To explain it is free; to ask it costs what was explained, and again nothing."""
+    """To explain it is free; to ask it costs what was explained; again, or at a lower price, it costs nothing."""
     asked = question.of()
     explained = asked.part.explain(asked.method, **asked.given)
     shown = repr(explained), explained._repr_html_(), explained.findings
     free = asked.spent
 
     answer, spent = asked(), asked.spent
-    again = asked()
+    again, cheaper = asked(), asked(epsilon=0.5)
 
     assert {0} == set(free)
     assert f"{asked.method} " in shown[0]
     assert explained.epsilon == 1
     assert all(0 < each <= 1 for each in spent)
-    assert answer == again
+    assert answer == again == cheaper
     assert spent == asked.spent
     assert list(asked.view.releases) == [answer]
     assert "spent" in repr(asked.view.budget)

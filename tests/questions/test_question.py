@@ -276,6 +276,7 @@ def test_an_answer_is_replayed_in_another_process(ledger):
 SAME = {
     "default written out": lambda view: view.average("age", scale=1.0, option=None, epsilon=0.5),
     "by name": lambda view: view.average(column="age", epsilon=0.5),
+    "a lower price": lambda view: view.average("age", epsilon=0.25),
     "exact": lambda view: view.average("age", epsilon="1/2"),
     "fraction": lambda view: view.average("age", epsilon=Fraction(1, 2)),
     "numpy": lambda view: view.average("age", scale=np.float64(1), epsilon=np.float32(0.5)),
@@ -306,7 +307,7 @@ def test_the_same_question_in_other_words(case):
 OTHER = {
     "argument": lambda view: view.average("age", scale=2.0, epsilon=0.5),
     "kind of argument": lambda view: view.average("age", option=True, epsilon=0.5),
-    "epsilon": lambda view: view.average("age", epsilon=0.25),
+    "epsilon": lambda view: view.average("age", epsilon=0.75),
     "rest": lambda view: view.average("age", epsilon="rest"),
     "mechanism": lambda view: view.twice("age", first="1/2", epsilon=0.5),
     "fresh": lambda view: view.average("age", epsilon=0.5, fresh=True),

@@ -109,7 +109,7 @@ def test_every_question_draws_a_sample_of_its_own(terms, monkeypatch):
 
     found = asked(view, 3)
     with pytest.raises(dp.BudgetExceeded):
-        view.bits("x", epsilon=1)
+        view.bits("x", epsilon=1, fresh=True)
 
     assert len(drawn) == 3
     assert len({tuple(each["rows"][0]) for each in found}) > 1  # or a chance of less than 1 in 10 million came true
