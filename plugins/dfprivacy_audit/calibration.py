@@ -35,6 +35,7 @@ COVERS = tuple(f"{limited}{rows}" for limited in ("", "limited ") for rows in ("
 """What an interval may be of: population, table or secret sample, or the same of values limited to the bounds."""
 
 _LOOKS = 50, 100, 150, 200, 300, 400  # tables after which error rates are compared with their nominal values
+_SHORT = 2  # looks, unless the audit is thorough
 _MIN_TABLES = 40
 _SECONDS = 15  # of CPU, after which no more tables are asked
 _ROWS, _POPULATION = 400, 40_000
@@ -112,7 +113,8 @@ class _Simulation:
         small: list[tuple[bool, float]] = []
         tables = 0
         start = time.process_time()
-        for run in range(_LOOKS[-1]):
+        looks = _LOOKS if self.audit.thorough else _LOOKS[:_SHORT]
+        for run in range(looks[-1]):
             if time.process_time() - start > _SECONDS or (run in _LOOKS and _rates_are_sound(small, covered)):
                 break
             table, tables = self.table(run, _ROWS), run + 1

@@ -74,8 +74,8 @@ class Audit:
         All cases in which the mechanism is audited.
     thorough : bool
         Whether many rows are tried in all tables, and each leads to a conclusion (not every second one), the worst
-        tables are searched at length even if a short search finds that the charge is tight, and a variant is tried
-        on all tables (not on every third one).
+        tables are searched at length even if a short search finds that the charge is tight, a variant is tried
+        on all tables (not on every third one), and up to 400 synthetic tables are drawn (not 100).
     """
 
     mechanism: Mechanism
