@@ -1,4 +1,4 @@
-"""The curator: its methods are the only code that sees rows, noise and budget together.
+"""Curators: their methods are the only code that reads rows, adds noise and charges the budget.
 
 A mechanism talks to a curator and never to the data. The curator shows it what is public, and measures. Each verb
 does the same three things in the same order: work out the loss from public numbers, charge it to the account,
@@ -42,14 +42,14 @@ _TYPICAL_ROWS = 10_000
 
 
 class Curator(JointMeasurements, Discovery):
-    """A mechanism's access to a table: public facts, and measurements with noise.
+    """Interface of a mechanism to a table: public facts about it, and noisy measurements of its rows.
 
     Attributes
     ----------
     measured : list of MeasurementRecord
         The measurements made so far.
     looked : bool
-        Whether the columns were looked at, beyond those that the question names.
+        Whether the mechanism read `columns`, the list of all columns, beyond those that the question names.
     numbers : set of Column
         The columns whose numbers, limited to their bounds, were measured.
     scaled : bool
@@ -68,7 +68,7 @@ class Curator(JointMeasurements, Discovery):
 
     @property
     def typical_size(self) -> int | None:
-        """Number of rows of the table divided by the number of groups; None if it is private.
+        """Number of rows of the table divided by the number of groups; None if the number of rows is private.
 
         Of a view with conditions, rows are counted that its public ones select. It is the same for all groups, so
         what follows from it is: how a budget is shared, how fine a grid is. These must not differ from one group to
@@ -147,7 +147,7 @@ class Curator(JointMeasurements, Discovery):
         Raises
         ------
         ArgumentError
-            If the column is private, or which rows there are is.
+            If the column, or the selection of the rows, is private.
         ReadError
             If the rows could not be read.
         """
@@ -199,8 +199,8 @@ class Curator(JointMeasurements, Discovery):
         Raises
         ------
         ArgumentError
-            If a value is missing; or if a column is private, or which rows there are is: then whether there is one
-            is nobody's to know.
+            If a value is missing; or if a column, or the selection of the rows, is private: then the error would
+            reveal whether a private value is missing.
         """
         for column in columns:
             if not self._table.is_public([column]):
@@ -228,18 +228,18 @@ class Curator(JointMeasurements, Discovery):
         Parameters
         ----------
         maps : RowLabels or sequence of RowLabels
-            What a row's message is about, a place among as many in each map.
+            Maps of a row to its label. All maps have the same number of labels.
         reach : int
-            Places on either side of the true one that are as likely as it is itself.
+            Number of labels on either side of the true one that are drawn with the same probability as it.
         turns : ndarray of int of shape (n,), optional
-            Which of the maps each row's message is about, drawn without looking at the rows; default: the first.
+            Index of the map for each row, drawn without reading the rows; default: the first map.
         share : number or fraction, optional
             The part of the call's epsilon to spend; default: all that is left of it.
 
         Returns
         -------
         Messages
-            One place for each row. Each depends on its own row only, so all together cost what one costs.
+            One label for each row. Each depends on its own row only, so all together cost what one costs.
 
         Raises
         ------
@@ -250,7 +250,7 @@ class Curator(JointMeasurements, Discovery):
         ReadError
             If the rows could not be read; the charge stays.
         """
-        self._require_single_rows("This draws a message for every row")
+        self._require_single_rows("randomize() draws a message for every row")
         self._table.require_rows()  # a copy without rows must not pay
         several: list[RowLabels] = [*maps] if isinstance(maps, list | tuple) else [maps]  # type: ignore[list-item]
         copies = copy_by_value(several)
@@ -264,9 +264,12 @@ class Curator(JointMeasurements, Discovery):
         whose = np.zeros(size, dtype=np.intp) if turns is None else np.asarray(turns)
         in_turn = whose.shape == (size,) and whose.dtype.kind == "i"
         if not in_turn or (size and not 0 <= whose.min() <= whose.max() < len(several)):
-            raise PluginError("turns= must name a map by its number for each row.", "Leave out turns= for one map.")
+            raise PluginError(
+                f"turns= must be an array of {size} integers, the index of a map for each row.",
+                "Leave out turns= if there is one map.",
+            )
         if len({each.places for each in several}) != 1:
-            raise PluginError("All maps must have the same number of places.", "Give all maps the same `places`.")
+            raise PluginError("All maps must have the same number of labels.", "Give all maps the same `places`.")
         epsilon, _ = self._take_share(share)
         arc = Arc.within(epsilon, places=several[0].places, reach=reach)
         record = MeasurementRecord(
@@ -287,7 +290,7 @@ class Curator(JointMeasurements, Discovery):
 
 
 class Planner(Curator):
-    """A curator that reads nothing and charges nothing: it records the planned measurements.
+    """Curator that reads no private data and charges nothing: it records the planned measurements.
 
     Its measurements are of an empty table and without noise, so what a mechanism concludes from them is void.
     """
@@ -301,7 +304,7 @@ class Planner(Curator):
 
 
 class Holder(Curator):
-    """A curator for the owner of the table: it returns exact rows, and makes no private measurement.
+    """Curator for the owner of the table: it returns exact rows, and makes no private measurement.
 
     The form of a method for the owner alone (`Mechanism.holds`) receives one, for the time of its call.
     """
@@ -333,5 +336,6 @@ class Holder(Curator):
 
     def _take_share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
         raise PluginError(
-            "An answer for the data owner alone makes no private measurement.", "Compute it from rows()."
+            "A function for the data owner (Mechanism.holds) cannot make a private measurement.",
+            "Compute the answer from the exact rows that rows() returns.",
         )

@@ -53,10 +53,10 @@ class SparseVectorAnswers:
 
 
 class Decisions(CallState):
-    """Measurements that release a decision by the values of a statistic, but not the values."""
+    """Methods that release a decision based on the values of a statistic, but not the values."""
 
     def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
-        """Select coordinates of a statistic that are close to the largest.
+        """Select coordinates of a statistic whose values are the largest, or close to the largest.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Decisions(CallState):
     def _select(
         self, statistic: Statistic, paid: Fraction | None, top: int = 1, share: object = None
     ) -> NDArray[np.intp]:
-        """Select with a share of the budget, or by the exponential mechanism at an epsilon that is paid already."""
+        """Select the top coordinates; charge a share of the budget, or use the epsilon `paid`, already charged."""
         flip = paid is None and self._budget.basic_composition
         kind = "permute-and-flip" if flip else "exponential mechanism"
         plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind, paid)
@@ -191,7 +191,7 @@ class Decisions(CallState):
     def permutation_test(
         self, statistic: OfPermutations, *, alpha: float | None = None, share: object = None
     ) -> bool | float:
-        """Compare a statistic with its values on random rearrangements of the rows.
+        """Test a hypothesis by permutation: compare a statistic with its values on randomly permuted rows.
 
         Parameters
         ----------
@@ -224,7 +224,7 @@ class Decisions(CallState):
         """
         if alpha is not None:
             as_probability(alpha, "alpha")
-        self._require_single_rows("This compares the table with its rearrangements")
+        self._require_single_rows("A permutation test compares the table with permutations of its rows")
         what = "the p-value" if alpha is None else f"the decision at level {alpha:g}"
         plan = self._plan_decision(statistic, share, f"{what} of {statistic.describe()}", "permutation test")
         scale = calibrate.laplace_scale((4 if alpha is None else 2) * plan.steps, plan.epsilon)
@@ -249,12 +249,13 @@ class Decisions(CallState):
         self, statistic: Statistic, share: object, what: str, kind: str, paid: Fraction | None = None
     ) -> Decision:
         if not self.decides:
-            self._require_single_rows("This decides by group")
+            self._require_single_rows("This method makes a decision in each group")
         self._table.require_rows()
         query = self._read_query(statistic)
         if self._table.is_public(query.columns_read):
             raise ArgumentError(
-                f"{statistic.describe()} looks at public columns only.", "Compute it without a privacy budget."
+                f"{statistic.describe()} reads public columns only, so that no noise is needed.",
+                "Compute it with measure(), which is exact and free for public columns.",
             )
         self._table.refuse_large_columns(query)
         epsilon = paid or self._take_share(share)[0]
@@ -263,7 +264,7 @@ class Decisions(CallState):
 
 
 def _shift_into_range(values: Integers) -> NDArray[np.int64]:
-    """Shift all values by one number into the range of 64 bits, which changes no difference of two values.
+    """Subtract the largest value if a value exceeds the range for noise, and clip values still below the range.
 
     With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
     """

@@ -1,4 +1,4 @@
-"""Discovery of undeclared keys and values that enough rows have."""
+"""Discovery of undeclared keys and values whose noisy number of rows reaches a threshold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Discovery"]
 
 
 class Discovery(CallState):
-    """Discovery of keys and values that enough rows have."""
+    """Methods that find the keys and values whose noisy number of rows reaches a threshold."""
 
     def discover(
         self,
@@ -39,7 +39,7 @@ class Discovery(CallState):
         domain: Sequence[Category] | str | None = None,
         share: object = None,
     ) -> DiscoveredKeys:
-        r"""Find the keys (values, or tuples of values) that enough rows have, with noisy numbers of rows.
+        r"""Find the keys (values, or tuples of values) whose noisy number of rows reaches a threshold.
 
         Parameters
         ----------
@@ -59,9 +59,9 @@ class Discovery(CallState):
         Returns
         -------
         DiscoveredKeys
-            The keys whose noisy count reaches a threshold. Without a domain, a key that occurs in no row is never
-            among them, and one that occurs in a single row is with probability delta at most. With a domain, of
-            the keys that occur in no row at most 0.05 are, on average. All keys, exact and free, if the columns are
+            The keys with a noisy count of at least a threshold. Without a domain, a key that occurs in no row is
+            never among them, and one that occurs in a single row is with probability delta at most. With a domain,
+            at most 0.05 keys that occur in no row are, on average. All keys, exact and free, if the columns are
             public.
 
         Raises
@@ -97,7 +97,7 @@ class Discovery(CallState):
                     "discover() was given a domain for several columns.", "Name one column, or leave out domain=."
                 )
             return self._within_domain(several[0], read_domain(domain), share)
-        self._require_single_rows("This shows undeclared keys")
+        self._require_single_rows("discover() shows undeclared keys")
         self._refuse_partial_sample()
         self._table.require_rows()  # a copy without rows must not pay
         if self._table.is_public(several):
@@ -112,7 +112,7 @@ class Discovery(CallState):
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.discovery_threshold(scale, delta)
         names = ", ".join(column.name for column in several)
-        record = _key_count_record(f"{names}, shown from {threshold} on", scale, moved, epsilon, delta)
+        record = _key_count_record(f"{names}, shown if at least {threshold}", scale, moved, epsilon, delta)
 
         def draw_noisy_counts() -> dict[Key, int]:
             return noises.sampler().discover(self._table.keys(several), scale, threshold)
@@ -122,7 +122,7 @@ class Discovery(CallState):
         return _rank_keys(noisy, threshold, record, single=single)
 
     def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
-        """Find the keys of a known domain that enough rows have."""
+        """Find the keys of a known domain whose noisy number of rows reaches a threshold."""
         self._refuse_partial_sample()
         self._table.require_rows()  # a copy without rows must not pay
         if self._table.is_public([column]):
@@ -132,7 +132,7 @@ class Discovery(CallState):
         moved = (1 if self.neighbors == "add_remove" else 2) * self._table.max_rows_per_person
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.sparse_threshold(scale, domain.size)
-        what = f"{column.name} among {domain.size:,}, shown from {threshold:,} on"
+        what = f"{column.name} among {domain.size:,}, shown if at least {threshold:,}"
         record = _key_count_record(what, scale, moved, epsilon, Fraction(0))
 
         def draw_noisy_counts() -> dict[int, int]:
@@ -146,7 +146,7 @@ class Discovery(CallState):
     def survey(
         self, columns: Sequence[Column], edges: Sequence[float], *, share: object = None
     ) -> tuple[SurveyedColumn, ...]:
-        """Find the values, and types of values, that enough rows have in each of many columns, in one release.
+        """Find the values, and types of values, of many columns whose noisy number of rows reaches a threshold.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class Discovery(CallState):
         if not plain or len(set(plain)) < len(plain):
             raise PluginError("survey() was given no column, or a column twice.", "Name each column once.")
         ends = np.asarray(edges, dtype=np.float64)
-        self._require_single_rows("This shows undeclared values")
+        self._require_single_rows("survey() shows undeclared values")
         self._refuse_partial_sample()
         self._table.require_rows()  # a copy without rows must not pay
         epsilon, delta = self._take_share(share)
@@ -201,7 +201,7 @@ class Discovery(CallState):
         scale, threshold = calibrate.gaussian_discovery(moved, own, epsilon, delta)
         grid = calibrate.SURVEY_GRID
         record = MeasurementRecord(
-            what=f"how many rows hold each value and kind of {len(plain)} columns, shown from {threshold} on",
+            what=f"the number of rows of each value or type of {len(plain)} columns, if at least {threshold}",
             kind="discrete Gaussian",
             scale=math.ldexp(scale, -grid),
             grid=grid,
@@ -223,16 +223,16 @@ class Discovery(CallState):
         frame = self._table.frame
         if isinstance(frame, SampledFrame) and not frame.frame.settled:
             raise ArgumentError(
-                "A sample of a database, a stream or a cluster keeps declared columns only, and this question "
-                "reads others.",
-                "Declare them (bounds= or categories=), or ask the view of the whole table.",
+                "A sample of a database, a stream or a cluster stores declared columns only, and this question "
+                "reads other columns.",
+                "Declare bounds= or categories= of these columns, or ask the view of the whole table.",
             )
 
 
 def _key_count_record(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
     """Return the record of the noise in the counts of keys."""
     return MeasurementRecord(
-        what=f"how many rows hold each key of {what}",
+        what=f"the number of rows of each key of {what}",
         kind="discrete Laplace",
         scale=scale,
         grid=0,

@@ -1,4 +1,4 @@
-"""A protected table as the curator sees it: values computed from its rows, and their sensitivities.
+"""Protected tables: exact values computed from their selected rows, and the sensitivities of these values.
 
 Two tables can be asked together, as their *union*: the rows of the first, then those of the second, and one more
 column, which is public, that tells which table a row is of. Neighbouring unions differ in one row of one of the
@@ -55,7 +55,7 @@ _SMALLER = "Ask a sample, view.sample(0.1), or protect the table with a larger m
 
 
 class Table(Rows):
-    """A protected table as the curator sees it: selected rows, and values computed from them.
+    """Protected table: computes exact values from its selected rows, and their sensitivities.
 
     With `by`, the table is one group of these columns, at its `place` in the product of their categories, and the
     same is asked of the others: together they are the `whole`.
@@ -75,7 +75,7 @@ class Table(Rows):
 
     @cached_property
     def public(self) -> frozenset[str]:
-        """Names of the columns on which neighbouring tables agree."""
+        """Names of the public columns, which have the same values in all neighbouring tables."""
         return frozenset(name for name, column in self.schema.columns.items() if column.public)
 
     @cached_property
@@ -84,7 +84,7 @@ class Table(Rows):
         return self.schema.size is None or any(not condition.public for condition in self.conditions)
 
     def is_public(self, columns: Iterable[Column]) -> bool:
-        """Return whether all neighbouring tables agree on the selected rows of these columns.
+        """Return whether these columns have the same selected values in all neighbouring tables.
 
         It follows from the names of public columns alone, never from a number: what is agreed is free.
         """
@@ -92,7 +92,7 @@ class Table(Rows):
         return fixed and all(map(self._is_public_column, columns))
 
     def _is_public_column(self, column: Column) -> bool:
-        """Return whether neighbouring tables agree on a column (on a computed column: on its parts).
+        """Return whether a column is public; a computed column is if all columns of its formula are.
 
         A plugin may compute a column under the name of a public one, and then it is not that column.
         """
@@ -101,7 +101,7 @@ class Table(Rows):
         return all(map(self._is_public_column, column.formula.columns))
 
     def _public_names(self, columns: Iterable[Column]) -> frozenset[str]:
-        """Return the names for which all of these columns are public."""
+        """Return the names of public columns; a name that a private column also has is left out."""
         private = {column.name for column in columns if not self._is_public_column(column)}
         return frozenset({column.name for column in columns} - private)
 
@@ -116,7 +116,7 @@ class Table(Rows):
         return self._with(conditions=public).total(Count(), 0)[0]
 
     def _union(self, tables: Sequence[Table], which: Column) -> Table:
-        """Return the union of tables, which have columns, conditions and relation in common."""
+        """Return the union of tables with the same columns, conditions and neighbouring relation."""
         return self._with(parts=tuple(table._with(mark=(which, code)) for code, table in enumerate(tables)))  # noqa: SLF001
 
     @property
@@ -125,7 +125,7 @@ class Table(Rows):
         return 1 if self.schema.unit is None else self.schema.unit.max_rows
 
     def sensitivity(self, measurand: RowFeatures | Statistic, norm: float) -> float:
-        """Return the sensitivity in L1, L2 or L∞, of all groups together; rounding errors are not in it.
+        """Return the L1, L2 or L∞ sensitivity of features or a statistic, for all groups, without rounding errors.
 
         Where a person may have k rows, neighbours are k steps of one row apart: docs/explanation/people.md.
         """
@@ -146,11 +146,14 @@ class Table(Rows):
         return max(changed, added) if self.private_selection else changed
 
     def total(self, features: RowFeatures, k: int) -> list[int]:
-        """Return the exact sum of features over the rows as Python integers, in steps of 2^-k."""
+        """Return the exact sum of features over the selected rows as Python integers, as multiples of 2^-k."""
         return integers(self.exact_sums(features, k))
 
     def exact_sums(self, features: RowFeatures, k: int) -> Integers:
-        """Return the exact sum of features over the rows, in steps of 2^-k; only a copy of them sees the rows."""
+        """Return the exact sum of features over the selected rows, as multiples of 2^-k.
+
+        Only a copy of the features sees the rows.
+        """
         features = copy_by_value(features)
         sums = self._results_by_part(features.reads, SumTask(features, k), portable=features.portable)
         several = zip([0] * features.n_sums, *map(integers, sums), strict=True)
@@ -158,7 +161,7 @@ class Table(Rows):
         return redact_errors(lambda: features.image(total, k))
 
     def _pass_rows(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
-        """Pass the rows in order to `use`, the tables of a union one after the other; may raise ReadError."""
+        """Call the function `use` with the selected rows of each table of a union; may raise ReadError."""
         for part in self.parts or (self,):
             part._pass_rows_here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
 
@@ -170,10 +173,10 @@ class Table(Rows):
         portable: bool = True,
         enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
-        """Return the results of `use` for each table, and for each part of a table on a cluster.
+        """Return a result of the function `use` for each table of a union, and each partition on a cluster.
 
-        There, a copy of it does; nothing goes with it but code and public facts, and no more is fetched than is
-        `enough`. `ReadError` if it fails.
+        A cluster runs a copy of `use`, which holds code and public facts only; no further results are fetched once
+        `enough` returns True. Raises a `ReadError` if the function fails.
         """
         values: list[T] = []
         for part in self.parts or (self,):
@@ -194,7 +197,7 @@ class Table(Rows):
         return values
 
     def _pass_rows_here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:
-        """Pass the rows to `use` in this process."""
+        """Return the result of the function `use` for the selected rows, computed in this process."""
         task = Task(tuple(reads), self.conditions, self.mark, use)
         # A warning of NumPy's would tell on a row.
         with np.errstate(all="ignore"), self._checking_row_count(frame) as count:
@@ -224,9 +227,9 @@ class Table(Rows):
             )
 
     def value(self, query: Query, k: int, *rng: np.random.Generator, total: Integers | None = None) -> Integers:
-        """Return a sum of features, or the value of a statistic, in steps of 2^-k; may raise ReadError.
+        """Return the exact value of a query, as multiples of 2^-k; may raise ReadError.
 
-        `total` is what `Query.features_to_sum` sums, if it was read already.
+        `total` is the sum of `Query.features_to_sum`, if it was computed already.
         """
         summed = query.features_to_sum(k)
         if summed is not None and total is None:
@@ -247,7 +250,7 @@ class Table(Rows):
         return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the label of each selected row by the map that `turns` gives it; may raise ReadError."""
+        """Return the label of each selected row by the map with the index in `turns`; may raise ReadError."""
         labels = np.zeros(len(turns), dtype=np.int64)
         seen = 0
 
@@ -265,7 +268,7 @@ class Table(Rows):
         self._pass_rows([read for each in maps for read in each.reads], place_rows)
         if seen != len(turns):
             raise ReadError(
-                "The table was protected with another number of rows than it has now.",
+                f"The table was protected with {self.schema.size} rows and now has another number.",
                 "Do not change a table after protecting it: answers and kept measurements are about the old table.",
             )
         return labels
@@ -279,8 +282,9 @@ class Table(Rows):
             )
         if column.name not in self.public or self.private_selection:
             raise ArgumentError(
-                f"The values of {column.name!r}, row by row, are private here.",
-                "Name a public column, of all rows or of rows that public columns select.",
+                f"The values of {column.name!r} in the selected rows are private: the column is not declared with "
+                "public=, or which rows are selected is private.",
+                "Name a public column, and use conditions on public columns only.",
             )
         if self.parts:
             return [value for part in self.parts for value in part.public_values(column)]
@@ -299,7 +303,7 @@ class Table(Rows):
         return list(itertools.compress(values, selected))
 
     def keys(self, columns: Sequence[Column], *, as_written: bool = False) -> dict[Key, int]:
-        """Count the selected rows of each key, in the order of the keys; may raise ReadError."""
+        """Return the number of selected rows of each key, sorted by key; may raise ReadError."""
         counts: Counter[Key] = Counter()
         work = partial(count_keys, columns=columns, as_written=as_written)
         for part in self._results_by_part([key_read(column) for column in columns], work):
@@ -307,7 +311,7 @@ class Table(Rows):
         return sort_keys(counts)
 
     def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
-        """Count the selected rows of each value, and type of value, of each column; may raise ReadError."""
+        """Return the number of selected rows of each value, and type of value, of each column."""
         counts: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
         for part in self._results_by_part(reads, partial(count_values, columns=columns, edges=edges)):
@@ -405,7 +409,7 @@ def _checked_sensitivity(
     if not bound >= 0 or (isinstance(measurand, RowFeatures) and bound == math.inf):
         raise PluginError(
             f"The L{norm:g} sensitivity of {measurand.describe()} under {relation} is {bound!r}.",
-            "Return a finite number that is not negative.",
+            "sensitivity() must return a finite number that is not negative.",
         )
     return bound
 

@@ -39,10 +39,10 @@ _ROOM = 16  # the noise of a joint measurement can be a quarter of what was plan
 
 
 class JointMeasurements(Sums, Decisions):
-    """Sums and selections that are paid at once, and made one after another."""
+    """Gaussian sums and selections that are charged together, and measured one after another."""
 
     def jointly(self, *planned: tuple[RowFeatures | Literal["select"], object]) -> list[Callable[[Any], Any]]:
-        """Pay for several sums with Gaussian noise, and selections, at once, and make them one after another.
+        """Charge several Gaussian sums and selections as one mechanism; return a function that measures each.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class JointMeasurements(Sums, Decisions):
         summed = [(of, part) for of, part in zip(sums, parts, strict=True) if of is not None]
         if not summed or min(parts) <= 0 or sum(parts) > 1:
             raise PluginError(
-                "The parts of a joint measurement must be positive, add up to at most 1, and hold a sum."
+                "jointly() needs at least one sum of features, and positive parts that add up to at most 1."
             )
         private = [not self._table.is_public(features.columns) for features, _ in summed]
         if len(set(private)) > 1 or not (all(private) or len(summed) == len(parts)):
@@ -142,7 +142,7 @@ class JointMeasurements(Sums, Decisions):
             if not unused:
                 raise PluginError(
                     f'One "select" of jointly() is used twice, for {statistic.describe()}.',
-                    'Pass one "select" for each.',
+                    'Give jointly() a pair ("select", part) for each selection.',
                 )
             chosen: NDArray[Any] = self._select(statistic, unused.pop())
             return int(chosen[0])
@@ -150,7 +150,7 @@ class JointMeasurements(Sums, Decisions):
         return select
 
     def _fits_plan(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
-        """Return whether features fit into their planned share; without a share, whether they are public."""
+        """Return whether features have at most the planned radius and dimension; if `share` is None, are public."""
         if share is None:
             return self._table.is_public(features.columns)
         features = enforce_bounds(features)

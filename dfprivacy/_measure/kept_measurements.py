@@ -1,4 +1,4 @@
-"""Kept measurements: stored in the ledger, and reused from there, by their descriptions.
+"""Measurements that the ledger keeps by their descriptions, and that calls reuse in place of new ones.
 
 Two measurements of one description are of the same number: everything that the exact value follows from is in it,
 and all of that is public. The noise is no part of it. Where something cannot be written as JSON there is no
@@ -77,7 +77,7 @@ _COMPOSED_ATTRIBUTES = frozenset({"inner", "portable", "stacked", "threaded"})  
 
 
 class _UndescribedError(Exception):
-    """A value has no description."""
+    """Raised for a value that cannot be described as JSON."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +155,12 @@ class ResultCache:
         wanted = []
         for each in asked:
             if each.price is not None and each.losses:
-                each.text = describe_measurement(
+                each.description = describe_measurement(
                     self._describe_query_once(each.price.query), each.table, self._origins
                 )
-                if each.text is not None and not self._fresh:
+                if each.description is not None and not self._fresh:
                     wanted.append(
-                        (each, each.price, self._containing_measurements(each.price, each.text, each.table))
+                        (each, each.price, self._containing_measurements(each.price, each.description, each.table))
                     )
         if not wanted:
             return
@@ -168,7 +168,7 @@ class ResultCache:
         known = self._account.measurements(keys, private=noises.sampler().private)
         for each, price, parts in wanted:
             if (found := self._most_accurate(price, parts, known)) is not None:
-                each.told = self._reuse_coordinates(price, found, dry=dry)
+                each.result = self._reuse_coordinates(price, found, dry=dry)
 
     def _describe_query_once(self, query: Query) -> str | None:
         """Return the description of a query, computed once for all groups."""
@@ -182,7 +182,7 @@ class ResultCache:
     ) -> list[tuple[str, int, NDArray[np.intp]]]:
         """Return descriptions of measurements that contain the values of a query: its own, and larger ones.
 
-        Each with the number of its coordinates, and the places there of what is asked, as they are kept.
+        Each comes with the number of its coordinates, and the positions of the query's values among them.
         """
         query = price.query
         parts = [(text, query.dimension, query.places)]
@@ -224,17 +224,21 @@ class ResultCache:
         record = replace(price.record, scale=of.scale, grid=of.grid, epsilon=0.0, delta=0.0, reused=of.at)
         every = np.zeros(part.dimension, dtype=np.int64) if dry else self._account.steps(of)
         if every.shape != (part.dimension,):
-            raise LedgerError("A measurement in the ledger is damaged.", "Ask with fresh=True.")
+            raise LedgerError(
+                "A measurement in the ledger is damaged.", "Ask with fresh=True to measure again, which is charged."
+            )
         return NoisyResult(every[part.places], record, _unique_id(of.call, part.description, every, part.places))
 
     def store(self, asked: RowRequest, price: Price, steps: NDArray[np.int64]) -> NoisyResult:
         """Queue a new measurement for the ledger, unless it is too large, and return it with its id."""
         places = price.query.places
         ordered = steps[np.argsort(places)]
-        if asked.text is not None and ordered.size <= MOST:
+        if asked.description is not None and ordered.size <= MOST:
             private = noises.sampler().private
-            self.new.append(Measurement(asked.text, price.noise, price.scale, price.grid.k, private, ordered))
-        return NoisyResult(steps, price.record, _unique_id(self._call, asked.text, ordered, places))
+            self.new.append(
+                Measurement(asked.description, price.noise, price.scale, price.grid.k, private, ordered)
+            )
+        return NoisyResult(steps, price.record, _unique_id(self._call, asked.description, ordered, places))
 
 
 class PackageOrigins(dict[str, str]):
@@ -266,12 +270,12 @@ class PackageOrigins(dict[str, str]):
 
 
 def describe_measurement(what: str | Query | None, table: Table, known: PackageOrigins) -> str | None:
-    """Describe a measurement: its query and its rows.
+    """Describe a measurement, its query and the selection of its rows, as one line of JSON.
 
     Parameters
     ----------
     what : str, Query or None
-        What is measured, or its description.
+        The query, or its description.
     table : Table
         The table, with a view's conditions.
     known : Origins
@@ -291,7 +295,7 @@ def describe_measurement(what: str | Query | None, table: Table, known: PackageO
 
 
 def describe_query(query: Query, known: PackageOrigins) -> str | None:
-    """Describe a query without its rows; None if it has no description."""
+    """Return the JSON description of a query, without its rows; None if the query cannot be described."""
     claims: dict[str, Any] = {
         "what": query.of,
         "columns": query.columns,
@@ -308,7 +312,7 @@ def describe_query(query: Query, known: PackageOrigins) -> str | None:
 def containing_features(
     features: RowFeatures, table: Table
 ) -> Iterator[tuple[RowFeatures, Table, NDArray[np.intp]]]:
-    """Return larger features, or tables, whose sums contain the sums of these features.
+    """Return features with more coordinates, or of more rows, whose sums contain the sums of these features.
 
     Parameters
     ----------
@@ -350,7 +354,7 @@ def containing_features(
 
 
 def _describe_rows(table: Table, known: PackageOrigins) -> object:
-    """Describe the rows of a table, or of the tables of a union."""
+    """Describe the selection of the rows of a table, or of each table of a union, for JSON."""
     if table.parts:
         return [[_encode(part.mark, known), _describe_rows(part, known)] for part in table.parts]
     if any(condition.describe() is None for condition in table.conditions):
@@ -368,7 +372,7 @@ def _describe_rows(table: Table, known: PackageOrigins) -> object:
 
 
 def _encode(value: Any, known: PackageOrigins) -> Any:
-    """Return a value as JSON with its type; a long value as its digest."""
+    """Convert a value to JSON with the name of its type; a long value to its digest."""
     kind = type(value)
     if value is None or kind in {bool, int, float}:
         return value
@@ -434,7 +438,7 @@ def _unique_id(call: str, text: str | None, kept: NDArray[np.int64], places: NDA
 
 
 def id_with_places(identity: str, places: NDArray[np.intp]) -> str:
-    """Return a measurement's id with the places of some of its values, unless they are 0, 1, 2, ..."""
+    """Append the positions of some values to a measurement's id, unless the positions are 0, 1, 2, ..."""
     if np.array_equal(places, np.arange(places.size)):
         return identity
     return f"{identity}@{','.join(map(str, places.tolist()))}"

@@ -51,14 +51,14 @@ _SLACK = Fraction(1, 2**40)  # above that of a bound which is a float, and UNIT_
 
 @dataclass(frozen=True)
 class Grid:
-    """A grid of steps 2^-k, and a sensitivity in steps, rounding included."""
+    """Grid of the multiples of 2^-k, and the sensitivity in grid steps, rounding included."""
 
     k: int
     steps: Fraction
 
     @property
     def squared_sensitivity(self) -> int:
-        """The squared sensitivity, an integer."""
+        """Squared sensitivity in grid steps, rounded up to an integer."""
         return math.ceil(self.steps * self.steps)
 
 
@@ -72,7 +72,7 @@ class JointShare:
 
     @property
     def mu_squared(self) -> Fraction:
-        """Mu squared of the part, under Rényi DP and under Gaussian DP, where the loss is charged a little more."""
+        """Squared mu of this share, under Rényi DP; Gaussian DP charges the joint loss a little more."""
         return self.part * self.loss.squared_sensitivity / Fraction(self.loss.scale) ** 2
 
     def scale(self, squared: int) -> float:
@@ -85,7 +85,7 @@ class JointShare:
 class Price:
     """The price of measuring a query: the kind of noise, its grid, its scale in steps, and the privacy losses.
 
-    What was paid jointly has none. The measurement says the same in words.
+    A measurement that was paid jointly has no losses of its own. The record describes the same in words.
     """
 
     query: Query
@@ -108,7 +108,7 @@ class Decision:
     query: Query
 
     def record_at_scale(self, scale: float) -> MeasurementRecord:
-        """Return the record of the decision, with noise of a scale in steps."""
+        """Return the record of the decision, given the scale of its noise in grid steps."""
         return MeasurementRecord(
             what=self.what,
             kind=self.kind,
@@ -134,7 +134,7 @@ def sensitivity_of(table: Table, query: Query, norm: float) -> float:
 def price_of(
     table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction, *, whole_units: bool = False
 ) -> Price:
-    """Return the price of a measurement with one kind of noise; Laplace noise may be on whole units."""
+    """Return the price of a measurement; with `whole_units`, Laplace noise is on multiples of the unit."""
     grid = grid_for(table, query, NORMS[noise], epsilon, cube=noise == "cube")
     if whole_units and noise == "laplace":
         grid = unit_grid(table, query, grid)
@@ -174,7 +174,7 @@ def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube
     sensitivity = sensitivity_of(table, query, norm)
     if sensitivity == math.inf:
         raise ArgumentError(
-            f"{query.of.describe()} has no bounded sensitivity on rows whose selection or number is private.",
+            f"The sensitivity of {query.of.describe()} is infinite if the selection or number of rows is private.",
             "Use all rows, rows selected by public columns, or a table whose size is public.",
         )
     if isinstance(query.of, RowFeatures):
@@ -206,7 +206,7 @@ def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
 
 
 def sensitivity_in_steps(table: Table, query: Query, norm: float, k: int, sensitivity: float) -> Fraction:
-    """Return the sensitivity in steps of 2 to the minus k, rounding included."""
+    """Return the sensitivity in grid steps of 2^-k, rounding included."""
     if isinstance(query.of, RowFeatures):
         # Rounding moves a coordinate by half a step, so the difference of two rows by at most one step in each
         # of `support` coordinates (two rows that differ in which ones: half a step in twice as many).
@@ -222,7 +222,7 @@ def sensitivity_in_steps(table: Table, query: Query, norm: float, k: int, sensit
 
 
 def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | None) -> Fraction:
-    """Return a bound of the change that rounded sums make to a statistic's distance on two tables; see `OfSums`."""
+    """Bound the change of a statistic's difference on two tables if its sums are rounded; see `OfSums`."""
     if features is None:
         return Fraction(0)
     size = table.schema.size
@@ -237,7 +237,7 @@ def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | 
 
 
 def _nonnegative_claim(statistic: Statistic, name: str) -> Fraction:
-    """Return an attribute of a statistic; raise a `PluginError` if it is negative, which would reduce the noise."""
+    """Return a bound that a statistic declares; raise a `PluginError` if it is negative or not finite."""
     claimed = float(getattr(statistic, name))
     if not 0 <= claimed < math.inf:
         raise PluginError(
@@ -249,18 +249,18 @@ def _nonnegative_claim(statistic: Statistic, name: str) -> Fraction:
 
 @dataclass(eq=False, kw_only=True)
 class RowRequest:
-    """A request of a curator for a result from its rows.
+    """Request of a curator for one result: the losses to charge, the query to read, and the noise to add.
 
     Attributes
     ----------
     table : Table
         The rows.
     losses, reserve : sequence of PrivacyLoss
-        Its price, and the losses that must fit into the budget afterwards.
+        The losses to charge, and the losses that must fit into the budget afterwards.
     query : Query, optional
         The query that reads them.
     k : int
-        Its exact value is in steps of 2 to the minus k.
+        Exponent of the grid: the exact value is in steps of 2^-k.
     price : Price, optional
         The noise that is added; the result is a `NoisyResult` then.
     answer : callable
@@ -269,9 +269,9 @@ class RowRequest:
         The result in a plan.
     paid : bool
         Whether it was paid before, with others, so that it has no losses of its own.
-    text : str, optional
+    description : str, optional
         The description under which a measurement is kept.
-    told : object
+    result : object
         The result.
     """
 
@@ -284,5 +284,5 @@ class RowRequest:
     answer: Callable[..., Any] = lambda value: value
     blank: Any = None
     paid: bool = False
-    text: str | None = None
-    told: Any = None
+    description: str | None = None
+    result: Any = None

@@ -1,4 +1,4 @@
-"""Queries of a table, and copies of them that see the rows."""
+"""Queries of a table, and copies of their features and statistics, which alone read the rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ L2 = 2
 class Query:
     """A query of a table: features to sum, or a statistic, with its columns and shape.
 
-    What decides whether a query is free, and how much noise it gets, is then what is read.
+    The columns and the shape are stored, so that the price is computed from the same columns that are read.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Query:
     features : RowFeatures or None
         The features of a statistic of sums.
     shape : tuple of int
-        Of its value.
+        The shape of its value.
     reveal : Reveal or None
         The rule by which noisy sums are revealed, if not all are.
     """
@@ -60,7 +60,7 @@ class Query:
 
     @classmethod
     def read(cls, of: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Read the columns and the shape of features or a statistic."""
+        """Return the query of features or a statistic, with its columns and shape."""
         of = enforce_bounds(of) if isinstance(of, RowFeatures) else of
         features = enforce_bounds(of.features) if isinstance(of, OfSums) else None
         return cls(of, tuple(of.columns), features, tuple(of.shape), reveal)
@@ -81,7 +81,7 @@ class Query:
         return np.arange(self.dimension) if order is None else np.argsort(order)
 
     def copy(self) -> Query:
-        """Return a query with a copy of its features or statistic, which alone see rows; see `copy_by_value`."""
+        """Return the query with a copy of its features or statistic, which reads the rows; see `copy_by_value`."""
         return replace(_unpickle_copy(self, pickle_by_value(replace(self, reveal=None))), reveal=self.reveal)
 
     @property
@@ -99,7 +99,7 @@ class Query:
 
     @property
     def simple_parts(self) -> Iterator[RowFeatures | Statistic]:
-        """Simple features that the query is composed of, and its statistic if it has one."""
+        """Features in the query that are not composed of other features, and its statistic if it has one."""
         if isinstance(self.of, RowFeatures):
             yield from _simple_parts(self.of)
         else:
@@ -126,7 +126,7 @@ def _simple_parts(features: RowFeatures) -> Iterator[RowFeatures]:
 def _canonical_order(features: object) -> NDArray[np.intp] | None:
     """Return the order in which the coordinates of features are stored; None if it is their own order.
 
-    It does not depend on that of a `OneHot`'s groups: ``values[order]`` are in canonical order.
+    It does not depend on the order of a `OneHot`'s groups: ``values[order]`` are in canonical order.
     """
     match features:
         case OneHot():
@@ -177,7 +177,7 @@ def _unpickle_copy(original: T, written: bytes) -> T:
 
 
 def pickle_by_value(original: object) -> bytes:
-    """Write features, a statistic or a map as bytes, as they would travel to another process."""
+    """Pickle features, a statistic or a map by value, functions and classes of a notebook included."""
     import cloudpickle  # not needed before the first measurement
 
     try:

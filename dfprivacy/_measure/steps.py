@@ -1,4 +1,4 @@
-"""Budget of a call, and the requests of its groups: looked up, paid, read and drawn together.
+"""Runner of the groups of a call: their requests are looked up, paid, read and drawn together.
 
 Each group of a call runs until it asks something of the rows. Then all that the groups ask is one step: one look at
 the ledger, one charge, one pass of the rows, one draw of noise. A table alone is one group. What the groups measure
@@ -55,7 +55,7 @@ _TOGETHER = 1 << 22  # sums of one pass, so that many groups of many coordinates
 
 
 class CallBudget(Protocol):
-    """The budget of one call."""
+    """Interface of a call's budget: its epsilon and delta, and a method that charges losses."""
 
     epsilon: Fraction
     delta: Fraction
@@ -100,12 +100,12 @@ class GroupRunner:
         Parameters
         ----------
         groups : sequence of callable
-            What each group does.
+            A function without arguments for each group.
 
         Returns
         -------
         list
-            What each returns.
+            The result of each function.
         """
         if len(groups) == 1:
             return [groups[0]()]
@@ -144,23 +144,23 @@ class GroupRunner:
             self._shared_values[of] = compute()
         return cast("T", self._shared_values[of])
 
-    def read_claims(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Return a query of features or a statistic with a copy of them, which alone sees rows."""
+    def copied_query(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
+        """Return the query of features or a statistic, with a copy of them, which alone reads rows."""
         query = Query.read(measurand, reveal)
         return self.compute_once(query, ("read", reveal), query.copy)
 
     def _answer_requests(self, asked: Sequence[RowRequest]) -> list[Any]:
-        """Look up, pay, read and draw the requests of all groups, in the order that privacy requires."""
+        """Answer the requests of all groups: look up kept results, charge the others, read rows, draw noise."""
         if len({each.table.place for each in asked}) < len(asked):  # what is paid once is of disjoint rows
             raise PluginError("Two groups of a call used the same curator.", "Let each group use its own curator.")
         if self._kept is not None:
             self._kept.recall(asked, dry=self._dry)
         left = []
         for each in asked:
-            if each.told is not None:
+            if each.result is not None:
                 self.saved_epsilon += sum((loss.epsilon for loss in each.losses), Fraction(0))
             elif self._dry and (each.losses or each.paid or each.price is not None):
-                each.told = each.blank
+                each.result = each.blank
             else:
                 left.append(each)
         if not self._dry:
@@ -170,12 +170,12 @@ class GroupRunner:
         noisy = _add_noise(priced)
         for each, value in zip(left, values, strict=True):
             if each.price is None:
-                each.told = each.answer() if value is None else each.answer(value)
+                each.result = each.answer() if value is None else each.answer(value)
             elif self._kept is None:
-                each.told = NoisyResult(next(noisy), each.price.record, "")
+                each.result = NoisyResult(next(noisy), each.price.record, "")
             else:
-                each.told = self._kept.store(each, each.price, next(noisy))
-        return [each.told for each in asked]
+                each.result = self._kept.store(each, each.price, next(noisy))
+        return [each.result for each in asked]
 
     def _pay(self, asked: Sequence[RowRequest]) -> None:
         """Charge the losses of all groups; equal losses of several groups are charged once."""
@@ -186,7 +186,7 @@ class GroupRunner:
             self._budget.pay(losses, next(each.reserve for each in asked if each.losses))
 
     def _exact_values(self, asked: Sequence[RowRequest]) -> list[Integers | None]:
-        """Read exact values: sums of all groups in one pass, other statistics group by group."""
+        """Compute the exact values of requests: sums of all groups in one pass, other statistics group by group."""
         summed = [None if each.query is None else each.query.features_to_sum(each.k) for each in asked]
         several = [(each.table, *what) for each, what in zip(asked, summed, strict=True) if what is not None]
         totals = iter(self._exact_sums(several))
@@ -246,7 +246,7 @@ def _reveal_rule(price: Price) -> Callable[[NDArray[np.int64]], NDArray[np.bool_
         )
         if chosen.shape != steps.shape or chosen.dtype != np.bool_:
             raise PluginError(
-                f"{type(reveal).__name__}.next() must return for each number whether it is shown.",
+                f"{type(reveal).__name__}.next() must return True or False for each sum: whether it is shown.",
                 "Return an array of bool of the shape of its first argument.",
             )
         return chosen
@@ -264,7 +264,7 @@ def clamp_for_noise(values: Integers) -> NDArray[np.int64]:
 
 
 def steps_to_units(steps: NDArray[np.int64], k: int) -> NDArray[np.float64]:
-    """Convert noisy sums from steps to the units of the features; hidden sums become NaN."""
+    """Convert noisy sums from grid steps to the units of the features; hidden sums become NaN."""
     values = np.ldexp(steps.astype(np.float64), -k)
     values[steps == noises.HIDDEN] = np.nan
     return values
@@ -277,7 +277,7 @@ def _price_key(loss: PrivacyLoss) -> Hashable:
 
 @dataclass
 class CallState:
-    """State of a call: its measurements, and the rest of its budget."""
+    """State of a curator in a call: the measurements made so far, and the share of the budget that is left."""
 
     _dry: ClassVar[bool] = False  # whether nothing private is read, and nothing paid
     _table: Table
@@ -321,14 +321,14 @@ class CallState:
         unit = self._table.schema.unit
         if unit is not None:
             raise ArgumentError(
-                f"{what}, and its privacy is proved for one row, not for up to {unit.max_rows} rows of one "
+                f"{what}. Its privacy is proved for one row, not for up to {unit.max_rows} rows of one "
                 f"{unit.column!r}.",
-                f"Ask a table with one row each: view.per({unit.column!r}).agg(...).",
+                f"Ask a table with one row for each {unit.column!r}: view.per({unit.column!r}).agg(...).",
             )
 
     def _read_query(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
         """Return a query; record which numeric columns it measures, and whether their bounds scale the noise."""
-        query = self._runner.read_claims(measurand, reveal)
+        query = self._runner.copied_query(measurand, reveal)
         declared = self._table.schema.columns
         for part in query.simple_parts:
             known = (each for column in part.columns for each in parts_of(column, declared))
@@ -366,12 +366,13 @@ class CallState:
         part = self._left if share is None else exact(share)
         if not (everything or 0 < part <= self._left):
             raise PluginError(
-                f"A measurement asked for the share {part} of its call, of which {self._left} is left.",
+                f"A measurement asked for share={part} of its call's epsilon, of which {self._left} is left.",
                 "The shares of a call's measurements must be positive and add up to at most 1.",
             )
         if self._gaussian_only and not gaussian:
             raise PluginError(
-                "After a measurement with then='gaussian', the call made one with other noise.", "Leave out then=."
+                "After a measurement with then='gaussian', the call made one with other noise.",
+                "Leave out then='gaussian'.",
             )
         if everything:
             self._left = _NOTHING

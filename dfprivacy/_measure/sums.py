@@ -29,11 +29,11 @@ __all__ = ["Sums"]
 
 
 class Sums(CallState):
-    """Noisy sums and values of statistics, newly measured or kept in the ledger."""
+    """Methods that measure sums of features and statistics with noise, or reuse kept measurements."""
 
     @property
     def size(self) -> int | None:
-        """Number of rows, None where it is private."""
+        """Number of selected rows; None if it is private."""
         if not self._table.conditions:
             return self._table.schema.size
         return int(self.sum(Count()).values[0]) if self._table.is_public(()) else None
@@ -109,12 +109,12 @@ class Sums(CallState):
         share: object = None,
         then: Literal["any", "gaussian"] = "any",
     ) -> NoisyValue:
-        """Measure a statistic whose global sensitivity is proved.
+        """Measure a statistic with noise that is scaled to its global sensitivity.
 
         Parameters
         ----------
         statistic : Statistic
-            What to measure.
+            The statistic, with a proved bound of its global sensitivity.
         noise : {"laplace", "gaussian", "cube"}
             As for `sum`; or noise of the cube [1]_, for pure differential privacy of values that all move by about
             the same: its scale takes the sensitivity in the norm of infinity.
@@ -124,7 +124,7 @@ class Sums(CallState):
         Returns
         -------
         NoisyValue
-            Its noisy value; exact, and free, if it looks at public columns only.
+            Its noisy value; exact, and free, if it reads public columns only.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class Sums(CallState):
 
 
 def _noisy_value(query: Query, record: MeasurementRecord, steps: NDArray[np.int64], identity: str) -> NoisyValue:
-    """Convert the steps of a measurement to a `NoisyValue`."""
+    """Convert a measurement from grid steps to a `NoisyValue` in the units of the features."""
     edge = SUM_MAX - 20 * math.ldexp(record.scale, record.grid)
     if isinstance(query.of, Statistic) and max(abs(steps), default=0) > edge:
         _warn_of_clamped_value(query.of, math.ldexp(SUM_MAX, -record.grid))
@@ -205,8 +205,8 @@ def _noisy_value(query: Query, record: MeasurementRecord, steps: NDArray[np.int6
 
 def _warn_of_clamped_value(statistic: Statistic, edge: float) -> None:
     warnings.warn(
-        f"{statistic.describe()} may lie beyond ±{edge:.4g}, 2^32 sensitivities from 0, where its released value "
-        "is cut off. Subtract a public number near the value in value().",
+        f"The value of {statistic.describe()} may exceed ±{edge:.4g}, 2^32 times its sensitivity, where released "
+        "values are clipped. In value(), subtract a public number close to the expected value.",
         PluginWarning,
         stacklevel=2,
     )
@@ -223,7 +223,7 @@ def _value_without_weights(
 
 
 def _split_into_parts(noisy: NoisyValue, features: RowFeatures) -> NoisyValue:
-    """Split a measurement into its parts, if its features are a stack."""
+    """Split a measurement of stacked features into the measurements of their parts."""
     if not (stacked := features.stacked):
         return noisy
     parts, end = [], 0

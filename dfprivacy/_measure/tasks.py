@@ -47,14 +47,14 @@ class Task(Generic[T]):
 
     @property
     def columns_asked(self) -> list[Read]:
-        """Columns that are asked, including the columns of conditions, without the column that `mark` sets."""
+        """Columns that the function or the conditions read, without the column that `mark` sets."""
         marked = self.mark[0].name if self.mark else None
         own = [read for read in self.reads if read.name != marked]
         return [*own, *(read for condition in self.conditions for read in condition.reads)]
 
     @property
     def columns_needed(self) -> list[Read]:
-        """Columns to read: of a computed column, those of its formula."""
+        """Columns to read from the table, with the columns of its formula in place of a computed column."""
         return [*frame_reads(self.columns_asked)]
 
     def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
@@ -137,13 +137,13 @@ def map_in_threads(work: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
 
 @dataclass(frozen=True)
 class SumTask:
-    """Exact sums of features over selected rows, in steps of 2 to the minus k."""
+    """Function that sums features exactly over selected rows, as multiples of 2^-k."""
 
     features: RowFeatures
     k: int
 
     def __call__(self, read: Selected) -> Integers:
-        """Return the sum over the rows."""
+        """Return the exact sums of the features over the rows."""
         n_sums = self.features.n_sums
         total: list[int] = []  # of what may not fit into 64 bits
         pending = np.zeros(n_sums, dtype=np.int64)
@@ -163,5 +163,5 @@ class SumTask:
         return total
 
     def _batch_sums(self, selected: tuple[Batch, NDArray[np.bool_] | None]) -> NDArray[np.int64]:
-        """Return the sums over a batch."""
+        """Return the exact sums of the features over one batch of rows."""
         return self.features.total(*selected, self.k).astype(np.int64, copy=False)

@@ -138,7 +138,7 @@ REFUSED = [
     ("larger radius or dimension", 1, longer, {}, {}),
     ("measured twice", 1, again, {}, {"neighbors": "add_remove"}),
     ("is used twice", 1, chosen_twice, {}, {}),
-    ("hold a sum", 0, only_chosen, {}, {}),
+    ("at least one sum", 0, only_chosen, {}, {}),
     *[("at most 1", 0, parts, {"shares": each}, {}) for each in ([], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"])],
     ("delta", 0, parts, {"delta": None}, {"delta": 0}),
 ]

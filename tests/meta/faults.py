@@ -1049,7 +1049,7 @@ def paid_although_taken():
     def paid(self, asked):
         told = answers(self, asked)
         for each in asked:
-            if isinstance(each.told, NoisyResult) and each.told.record.reused:
+            if isinstance(each.result, NoisyResult) and each.result.record.reused:
                 self._budget.pay(each.losses, [])
         return told
 

@@ -138,7 +138,7 @@ def in_step(whole, keys, measurands, k=K):
     """Exact values that groups ask at once, and of each by itself."""
     parts, steps = whole.groups(tuple(whole.schema.columns[name] for name in keys)), GroupRunner(None, whole=whole)
     asked = [
-        RowRequest(table=part, query=steps.read_claims(each), k=k)
+        RowRequest(table=part, query=steps.copied_query(each), k=k)
         for part, each in zip(parts, measurands, strict=False)
     ]
     with passes() as counted:
@@ -417,11 +417,11 @@ def test_noise_of_all_groups_is_drawn_at_once():
     assert 16 == len({value for release in answers.releases for value in release.value})
     x, y = (view.schema.columns[name] for name in "xy")
     features, steps = Moments(x, degree=1), GroupRunner(None, whole=table(pd.DataFrame(DATA)))
-    first, same = steps.read_claims(features), steps.read_claims(Moments(x, degree=1))
+    first, same = steps.copied_query(features), steps.copied_query(Moments(x, degree=1))
     vars(features)["columns"] = (y,)
     assert same is first
-    assert (x, x, y) == (first.of.columns[0], first.columns[0], steps.read_claims(features).of.columns[0])
+    assert (x, x, y) == (first.of.columns[0], first.columns[0], steps.copied_query(features).of.columns[0])
     wave = Wave(x)
     wave.held = (each for each in ())
     with pytest.raises(PluginError, match="cannot be copied"):
-        GroupRunner(None).read_claims(enforce_bounds(wave))
+        GroupRunner(None).copied_query(enforce_bounds(wave))
