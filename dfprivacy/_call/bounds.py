@@ -43,7 +43,8 @@ def needs_bounds_search(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool
         return False
     if not isinstance(kwargs["bounds"], str) or kwargs["bounds"] != "find":
         raise ArgumentError(
-            f'{mechanism.name}(): bounds= takes "find".', "Declare bounds: view.declare(bounds={'age': (0, 120)})."
+            f'{mechanism.name}(): bounds= takes only "find".',
+            "Declare other bounds first: view.declare(bounds={'age': (0, 120)}).",
         )
     return True
 
@@ -87,7 +88,8 @@ def _narrowed_column(column: Column, found: Any) -> Column:
     pair = found.bounds.get(column.name)
     if pair is None and column.bounds == _WIDEST:
         raise ArgumentError(
-            f"Bounds of {column.name!r} were not found.", "Ask with a larger epsilon, or declare them."
+            f"Bounds of {column.name!r} were not found.",
+            f"Ask with a larger epsilon, or declare bounds={{{column.name!r}: (low, high)}}.",
         )
     fill = column.fill if column.filled else None
     known = replace(column, find=False, fill=fill)
@@ -103,7 +105,7 @@ def _narrowed_column(column: Column, found: Any) -> Column:
 class BoundsFirst(Question):
     """Question about columns whose bounds are found first, within the widest bounds or the declared ones.
 
-    Bounds are those of all rows that are asked, whatever the groups.
+    The bounds hold for all selected rows, whatever the groups.
 
     Attributes
     ----------
@@ -114,14 +116,14 @@ class BoundsFirst(Question):
     explicit: bool = False
 
     def ask(self) -> Release:
-        """Find bounds of the measured columns, and answer within them."""
+        """Find bounds of the measured columns, and return the answer computed with these bounds."""
         if not self._names_to_find or self.target.asker is not None:
             return super().ask()
         looked = self._search_question
         if self.epsilon > (most := self.target.payer.largest()) and not looked.is_in_ledger():
             what = f"{self.mechanism.name} asks for epsilon = {float(self.epsilon):g}"
             most_of = f"at most epsilon = {float(most):g} of {self.target.account.name!r} is left"
-            raise BudgetExceeded(f"{what}, where {most_of}.", "Ask for less.")
+            raise BudgetExceeded(f"{what}, where {most_of}.", "Ask with a smaller epsilon.")
         found = looked.ask()
         try:
             question = self._question_within(found)
@@ -141,7 +143,7 @@ class BoundsFirst(Question):
         return release
 
     def is_in_ledger(self) -> bool:
-        """Return whether the ledger has both the bounds and the answer within them."""
+        """Return whether the ledger has both the found bounds and the answer computed with them."""
         if not self._names_to_find:
             return super().is_in_ledger()
         found = self._search_question._kept_answer()  # noqa: SLF001 - a question as this
@@ -182,7 +184,7 @@ class BoundsFirst(Question):
 
     @cached_property
     def _names_to_find(self) -> list[str]:
-        """Columns that the mechanism measures and whose bounds are to be found; checks the arguments first."""
+        """Names of columns that the mechanism measures and whose bounds are to be found."""
         wide = [column.name for column in self.target.table.schema.columns.values() if column.bounds == _WIDEST]
         try:
             self.check()
@@ -193,7 +195,8 @@ class BoundsFirst(Question):
         if self.explicit and not names:
             raise ArgumentError(
                 f'bounds="find" needs a numeric column, and {self.mechanism.name}() was given none.',
-                "Find them first: view.declare(view.find_bounds(['age'], epsilon=...)).",
+                "Name a numeric column, or find and declare bounds first: "
+                "view.declare(view.find_bounds(['age'], epsilon=...)).",
             )
         return names
 
@@ -202,7 +205,7 @@ class BoundsFirst(Question):
         return self.epsilon * PART, self.epsilon * (1 - PART)
 
     def _price_texts(self, *price: Fraction) -> list[str | None]:
-        """Return epsilon and delta as text; the text of the call if its price is "rest"."""
+        """Return a price, epsilon and delta, as text; the call's own text if its price is "rest"."""
         return [*self.words] if self.words[0] == "rest" else [*map(str, price)]
 
     @cached_property
@@ -231,7 +234,7 @@ def read_call(
     kwargs: Mapping[str, Any],
     by: tuple[Column, ...] = (),
 ) -> Question:
-    """Read a call that may need bounds to be found first.
+    """Return the question of a call, which may have to find bounds of columns first.
 
     Parameters
     ----------
@@ -258,7 +261,7 @@ def read_call(
     if two and find:
         raise ArgumentError(
             'bounds="find" is for questions about one table, and this question is about two.',
-            "Find them first, and declare them in both views: view.declare(found).",
+            "Find bounds with find_bounds(), and declare them in both views: view.declare(found).",
         )
     if two:
         return Question.read(target, mechanism, args, kwargs, by)

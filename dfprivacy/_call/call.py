@@ -52,7 +52,7 @@ class Call:
     given, arguments : mapping
         The arguments as they were given, and with columns in place of their names.
     words : sequence of str or None
-        How the price was asked for.
+        Epsilon and delta as text, or "rest" in place of epsilon, as the call asked for them.
     by : tuple of Column
         The columns whose categories, or combinations of them, are asked one by one; none asks all rows at once.
     """
@@ -76,13 +76,16 @@ class Call:
         kwargs: Mapping[str, Any],
         by: tuple[Column, ...] = (),
     ) -> Self:
-        """Read and check a call. Nothing is charged and no private column is read."""
+        """Return the call of a method with these arguments, after checking them; nothing is charged."""
         rest = dict(kwargs)
         epsilon = rest.pop("epsilon", None)
         delta = rest.pop("delta", None) if mechanism.delta else None
         fresh = rest.pop("fresh", False)
         if not isinstance(fresh, bool):
-            raise ArgumentError(f"fresh{quoted(fresh)} is neither True nor False.", "Use fresh=True to pay again.")
+            raise ArgumentError(
+                f"fresh{quoted(fresh)} is neither True nor False.",
+                "Use fresh=True to measure again, which is charged.",
+            )
         given = mechanism.bind(args, rest)
         if target.table.sample is not None and "covers" not in rest and given.get("covers") == "table":
             given["covers"] = "population"  # whose interval has the sampling of rows in it, and holds for the table
@@ -91,7 +94,7 @@ class Call:
             arguments = mechanism.resolve(target.table.schema, given)
         elif by:
             raise ArgumentError(
-                "A view by group cannot be asked together with another view.", "Ask without group_by."
+                "A view with groups cannot be used in a question about two views.", "Use a view without group_by()."
             )
         else:
             target, given[other], arguments = join_tables(target, mechanism, given, other)
@@ -140,7 +143,7 @@ class Call:
         if not self.delta < sample.share:
             raise ArgumentError(
                 f"delta = {float(self.delta):g} is not below the share {float(sample.share):g} of the sample.",
-                "Ask for a smaller delta, or take a larger share.",
+                "Ask with a smaller delta=, or take a larger sample: view.sample(0.2).",
             )
         return epsilon_on_sample(self.epsilon, sample.share), self.delta / sample.share
 
@@ -170,7 +173,7 @@ class Call:
 
 
 def _abbreviated(value: object) -> str:
-    """Write an argument as text, cut at a maximum length."""
+    """Return an argument as text, cut at a maximum length."""
     text = f"a {type(value).__name__}" if isinstance(value, Release) else _SHORT.repr(value)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
@@ -253,7 +256,7 @@ def _long_value_as_digest(value: Any) -> Any:
 
 @contextmanager
 def name_mechanism_in_errors(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
-    """Run a step of a mechanism; name the mechanism, and the epsilon already charged, in its errors."""
+    """Add the name of a mechanism, and the epsilon already charged, to errors raised in the block."""
     try:
         yield
     except ReadError:  # says itself what became of the charge
@@ -271,7 +274,7 @@ def name_mechanism_in_errors(mechanism: Mechanism, call: CallPayer | None = None
 def mechanism_failure(mechanism: Mechanism, error: Exception, call: CallPayer | None = None) -> PluginError:
     failure = PluginError(
         f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed with {type(error).__name__}: {error}.",
-        "Tell its authors.",
+        "Report this error to the authors of the mechanism.",
     )
     return failure.after(_outcome_of_call(call)) if call and call.charged else failure
 

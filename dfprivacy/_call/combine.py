@@ -1,4 +1,4 @@
-"""Combinations of releases: any function of answers, with an interval from draws of their noise."""
+"""Combinations of releases: a number computed from them, with an interval from draws of their noise."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class Combination(Release):
     sampling_standard_error : float or None
         Standard deviation that the sampling of rows adds, or a bound of it; None where it is not in the interval.
     covers : {"table", "population", "limited table", "limited population"}
-        What the interval is for: the same number of the tables without noise, whatever they are samples of; or that
-        of a population of which the rows are a sample. Limited: where a release is of values limited to bounds.
+        The quantity that the interval covers: the same number of the tables without noise, or that of a population
+        of which the rows are a sample. Limited: a release is about values clipped to bounds.
     formula : str
-        What was combined, and how.
+        The function and the questions of the releases, as text.
     of : tuple of str
-        The questions that were answered.
+        The questions of the releases.
     notes : tuple of str
-        What to know before trusting the number.
+        Reservations about the number.
     """
 
     estimate: float
@@ -93,7 +93,7 @@ class Combination(Release):
     notes: tuple[str, ...] = ()
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the value under draws of the noise; raise an error if this process lacks the draws."""
+        """Return the estimate under each draw of the noise; raise an error if this process lacks the draws."""
         if "_draws" not in vars(self):
             raise ArgumentError(
                 "This combination was read from JSON, which lacks the draws of its noise.",
@@ -111,7 +111,7 @@ class Combination(Release):
         return [{"term": self.formula, "estimate": self.estimate, **sampling, **errors}]
 
     def _sentence(self) -> str:
-        """Write the number and its interval as a sentence."""
+        """Return the number and its interval as a sentence."""
         table = self._covers_tables
         total = math.hypot(self.noise_standard_error, self.sampling_standard_error or 0.0)
         part = 1.0 if table else noise_share(total, self.sampling_standard_error)
@@ -225,7 +225,7 @@ def combine(
     """
     if not callable(f) or isinstance(f, Release):
         raise ArgumentError(
-            f"combine() takes a function first, not {type(f).__name__}.",
+            f"The first argument of combine() must be a function, not {type(f).__name__}.",
             "For example dp.combine(lambda a, b: a.estimate / b.estimate, first, second).",
         )
     if not releases:
@@ -298,7 +298,7 @@ def calculate_with(operator: str, first: Any, second: Any) -> Combination:
     """Add, subtract, multiply or divide two releases, or a release and a number."""
     values = [finite_number(each, "The number") for each in (first, second)]
     if operator == "/" and values[1] == 0:
-        raise ArgumentError("The divisor is 0.", "Subtract, or measure the divisor more accurately.")
+        raise ArgumentError("The divisor is 0.", "Subtract, or measure the divisor with a larger epsilon.")
     calculate = _OPERATORS.get(operator, partial(_divide_draws, sign=math.copysign(1.0, values[1])))
     pairs = [(each, value) for each, value in zip((first, second), values, strict=True)]
     releases = [each for each, _ in pairs if isinstance(each, Release)]
@@ -314,7 +314,7 @@ def calculate_with(operator: str, first: Any, second: Any) -> Combination:
 
 
 def draw_values(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
-    """Compute the value under each draw of the noise; NaN where it is undefined, such as 0/0."""
+    """Compute the value of a function of releases under each draw of their noise; NaN if undefined, such as 0/0."""
     draws = [_draws_of(each) for each in _single_releases(releases)]
     values = np.full(REDRAWS, np.nan)
     with np.errstate(all="ignore"), warnings.catch_warnings():
@@ -352,8 +352,9 @@ class _DrawnRelease:
         if all(each is None or isinstance(each, str | bool) for each in parts):  # a setting
             return value
         raise ArgumentError(
-            f"The function looks at {name} of a {type(self._release).__name__}, whose noise cannot be drawn again.",
-            f"Use {', '.join(self._draws)}.",
+            f"The function reads the attribute {name!r} of a {type(self._release).__name__}, whose noise cannot be "
+            "drawn again.",
+            f"Use one of the attributes {', '.join(self._draws)}.",
         )
 
     def __float__(self) -> float:
@@ -365,7 +366,7 @@ class _DrawnRelease:
 
 
 class _DrawnGroups:
-    """Stand-in for the releases of all groups."""
+    """Stand-in for the releases of all groups, with their numbers under one draw of the noise, or all draws."""
 
     def __init__(self, groups: Groups, releases: Sequence[_DrawnRelease]) -> None:
         self.by, self.groups, self.releases = groups.by, groups.groups, tuple(releases)
@@ -413,9 +414,9 @@ def _select_draws(value: Any, at: int | slice) -> Any:
 
 
 def _draws_of(release: Release) -> Mapping[str, Any]:
-    """Return the numbers of a release under draws of its noise; else its estimate, drawn by its standard error.
+    """Return the numbers of a release under draws of its noise, or its estimate with noise of its standard error.
 
-    The noise is then taken to be Laplace noise: at 95 %, it reaches farther than normal noise of that error.
+    That noise is taken to be Laplace noise, whose 95 % interval is wider than that of normal noise.
     """
     if release.privacy is not None and release.privacy.sample:
         raise ArgumentError(
@@ -469,11 +470,13 @@ def _number_or_refusal(value: Any, what: str) -> float:
 
 
 def main_value(release: Any) -> float:
-    """Return the main number of a release, for arithmetic."""
+    """Return the main number of a release, such as its estimate, for arithmetic."""
     if isinstance(release, _DrawnRelease):
         return float(release)
     if isinstance(release, Groups):
-        raise ArgumentError("An answer by group has several numbers.", "Name a group: groups['a'] - groups['b'].")
+        raise ArgumentError(
+            "An answer by group has one number for each group.", "Choose a group: groups['a'] - groups['b']."
+        )
     value, kind = main_number(release), type(release).__name__
     if value is None:
         raise ArgumentError(
@@ -485,7 +488,7 @@ def main_value(release: Any) -> float:
 
 
 def _example(release: Release) -> str:
-    """Write an example of a function that selects a number of a release."""
+    """Return Python text of a function that selects a number of a release, as an example."""
     for name, field in _draws_of(release).items():
         value, place = field, ""
         while isinstance(value, Mapping | tuple) or np.ndim(value) > 1:
@@ -514,7 +517,7 @@ def _refuse_biased(draws: Array, estimate: float) -> None:
 
 
 def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
-    """Compute the two percentiles beyond which a share `tail` of the draws lies; NaN counts beyond both."""
+    """Compute the percentiles below and above which a share `tail` of the draws lies; NaN counts beyond both."""
     unknown = np.isnan(draws)
     with np.errstate(invalid="ignore"):  # between a finite draw and an infinite one
         low = np.quantile(np.where(unknown, -np.inf, draws), tail, method="weibull")
@@ -525,7 +528,7 @@ def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
 def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
     """Return the change of the value by one sampling standard error of each answer.
 
-    What f does to estimates is taken to be linear within their sampling errors.
+    The function is taken to be linear in the estimates within their sampling errors.
     """
     members = _single_releases(releases)
     known = [_sampling_shifts_of(each) for each in members]
@@ -550,7 +553,7 @@ def _sampling_shifts_of(release: Release) -> list[tuple[Release, float]]:
     if release._sampling_error is None:  # noqa: SLF001 - of our own kind
         raise ArgumentError(
             f"The sampling error of {_question_text(release)} is not known.",
-            "Combine the answers of tests, or leave out covers=: the interval then covers this table's number.",
+            'Combine the answers of tests, or use covers="table", for an interval without sampling error.',
         )
     return [(release, release._sampling_error)]  # noqa: SLF001 - as above
 
@@ -585,7 +588,7 @@ def _about_disjoint_rows(first: Release, second: Release) -> bool:
 
 
 def _question_text(release: Release) -> str:
-    """Write the question of a release as it would be typed, and its rows."""
+    """Return the question of a release as Python text, with the conditions on its rows."""
     if isinstance(release, Combination):
         return f"({release.formula})"
     if release.privacy is None or not release.privacy.question:
@@ -617,22 +620,25 @@ def spread_of_draws(values: Array) -> float:
 
 
 def _infinite_end_notes(values: Array, low: float, high: float) -> tuple[str, ...]:
-    """Return a note on the infinite ends of an interval."""
+    """Return a note on the infinite ends of an interval; none if both ends are finite."""
     if math.isfinite(low) and math.isfinite(high):
         return ()
     why = f"in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise it is not finite"
     if math.isfinite(low) or math.isfinite(high):
         end = "upper" if math.isfinite(low) else "lower"
-        return (f"The interval has no {end} end: {why}, as where a divisor is 0.",)
+        return (f"The interval has no {end} end: {why}, as if a divisor is 0.",)
     more = "Measure more accurately: view.refine(release, epsilon=...)."
-    return (f"Uninformative: the value could be any number, for {why}, as where a divisor is 0. {more}",)
+    return (f"Uninformative: the value could be any number, because {why}, as if a divisor is 0. {more}",)
 
 
 def _free_privacy(releases: Sequence[Release]) -> Privacy:
     """Return the privacy record of a combination, which is free, with the noise records of its releases."""
     paid = [each.privacy for each in releases if each.privacy is not None]
     if not paid:
-        raise ArgumentError("These releases name no data set.", "Combine releases that methods of a view returned.")
+        raise ArgumentError(
+            "These releases have no privacy record (release.privacy is None).",
+            "Combine releases that methods of a view returned.",
+        )
     noise = dict.fromkeys(
         replace(record, epsilon=0.0, delta=0.0, reused=record.reused or each.at)
         for each in paid

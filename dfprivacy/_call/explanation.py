@@ -40,22 +40,22 @@ class Explanation:
     Attributes
     ----------
     method, account : str
-        What would be asked of which account.
+        The method, and the account that would pay.
     epsilon, delta : float
-        The price asked.
+        The price of the question.
     left : float
-        The epsilon that is left of it to pay: that of what the ledger keeps already is spared.
+        The part of epsilon that is still to pay: measurements that the ledger keeps are free.
     measurements : tuple of MeasurementRecord
         What would be measured, in order.
     ended : str
-        What a method of one piece raised when it went on from a measurement that says nothing, as a plan's does. It
-        may measure more from numbers. Empty where the plan is whole.
+        Name of the error with which the method ended, as a plan's measurements have void values; with real values
+        it may measure more. Empty if the plan is complete.
     sample : str
-        Of which secret sample it would measure, and with which epsilon there; empty where it is of all rows.
+        Description of the secret sample and of the epsilon on it; empty if all rows are asked.
     sampling : str
-        What the errors to expect leave out there.
+        The sampling error that the expected errors leave out on a sample.
     find, afford : callable
-        Work out the findings, and the largest epsilon.
+        Functions that compute the findings, and the largest epsilon.
     """
 
     method: str
@@ -79,7 +79,7 @@ class Explanation:
 
     @cached_property
     def findings(self) -> Mapping[str, Any]:
-        """Findings of the method's planner, by name; computed when first read."""
+        """Findings of the method's planner, such as expected errors, by name; computed when first read."""
         findings = dict(self.find())
         object.__setattr__(self, "find", dict)  # which knows the table
         return findings
@@ -108,7 +108,7 @@ class Explanation:
         ]
 
     def _rows_suffix(self, name: str) -> str:
-        """Describe the rows that an expected error is about."""
+        """Return ", for this sample" if a finding is an expected error on a secret sample, else an empty string."""
         return ", for this sample" if self.sampling and name.startswith("expected") else ""
 
     def __repr__(self) -> str:
@@ -124,10 +124,11 @@ class Explanation:
 
 
 def bounds_finder() -> Mechanism:
-    """Return the mechanism that finds bounds."""
+    """Return the mechanism of ``find_bounds``; raise an `ArgumentError` if its plugin is not installed."""
     if (found := registry().mechanisms.get("find_bounds")) is None:
         raise ArgumentError(
-            'bounds="find" needs the plugin that has find_bounds().', "Install it, or declare bounds."
+            'bounds="find" needs a plugin with the method find_bounds(), and none is installed.',
+            "Install dfprivacy with its bundled plugins, or declare bounds=.",
         )
     return found
 
@@ -140,16 +141,16 @@ def recommend_bounds(question: Call, planner: Planner, findings: Mapping[str, An
     Parameters
     ----------
     question : Call
-        What is asked.
+        The question.
     planner : Planner
-        What has planned it.
+        The planner that has planned its measurements.
     findings : mapping
-        What the mechanism expects, with its relative error: in standard deviations of a sixth of the range.
+        The findings of the mechanism's planner, with its relative error (relative to a sixth of the range).
 
     Returns
     -------
     dict
-        One finding more, or none.
+        One further finding, or none.
     """
     error, target = findings.get(RELATIVE, 0.0), question.target
     known = sorted(column.name for column in planner.numbers if column.beyond is None and not column.find)

@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 __all__ = ["implied_answer", "privacy_paid_before"]
 
 _NOT_OF_TABLE = {"mechanism", "origin", "arguments", "price", "group_by", "where", "columns", "seen"}
-_MOST = 50  # answers that are looked at
+_MOST = 50  # newest answers that are read
 
 _Rows = frozenset[str]
 """The conditions of some rows, as JSON: those of a group are its categories."""
 
 
 def implied_answer(question: Call, plans: Callable[[], Sequence[Planner]]) -> Release | None:
-    """Answer from the releases of other questions about the same rows and columns.
+    """Compute an answer from kept releases of other questions about the same rows and columns.
 
     Parameters
     ----------
     question : Call
-        What is asked, of a mechanism with a reader.
+        The question; its mechanism has a reader of other releases.
     plans : callable
-        Plans its measurements, without a look at the rows, of each group or of all rows.
+        Function that plans its measurements, of each group or of all rows, without reading the rows.
 
     Returns
     -------
     Release or None
-        Of each group the most accurate of the answers that the mechanism's reader finds as accurate as what would
-        be paid for; None if there is a group without one.
+        The most accurate answer for each group, at least as accurate as a paid answer by the mechanism's reader;
+        None if a group has no such answer.
     """
     reader, texts = question.mechanism.reader, question.texts
     if reader is None or texts is None or question.target.table.sample is not None:
@@ -93,7 +93,7 @@ def _answers_about_same_table(
 ) -> Iterator[tuple[_Rows, Release, Privacy]]:
     """Return the newest answers about the same table with the same declarations of the question's columns.
 
-    Each with the rows that it is about; of an answer that tells of groups that of each group.
+    Each comes with the conditions of its rows; an answer by group is returned group by group.
     """
     facts = _facts_of_table(own)
     for answer in question.target.account.newest_answers(CallSelection(question.mechanism.sources), _MOST):
@@ -119,7 +119,7 @@ def _answers_about_same_table(
 
 
 def _facts_of_table(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of a question that describe its table."""
+    """Return the entries of a question's JSON that describe its table."""
     return {name: value for name, value in asked.items() if name not in _NOT_OF_TABLE}
 
 

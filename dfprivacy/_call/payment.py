@@ -1,4 +1,4 @@
-"""Target, price and payment of a question."""
+"""Payment of a question: its target (table and accounts), its price, and the payer that charges it."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def positive_price(argument: str, value: object) -> Fraction:
     number = exact(value, argument)
     if not EPSILON_MIN <= number <= EPSILON_MAX:
         raise ArgumentError(
-            f"{argument}{quoted(value)} must be above zero, from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
-            "Typical: between 0.01 and 10.",
+            f"{argument}{quoted(value)} must be a number from {float(EPSILON_MIN):g} to {EPSILON_MAX}.",
+            "Typical values are between 0.01 and 10.",
         )
     return _refuse_many_digits(argument, number)
 
@@ -58,7 +58,8 @@ def parse_delta(argument: str, value: object) -> Fraction:
     number = exact(value, argument)
     if not 0 <= number < 1:
         raise ArgumentError(
-            f"{argument}{quoted(value)} must be at least 0 and below 1.", "Typical: far below one over the rows."
+            f"{argument}{quoted(value)} must be at least 0 and below 1.",
+            "Typical values are far below 1 / (number of rows).",
         )
     return _refuse_many_digits(argument, number)
 
@@ -71,7 +72,7 @@ def _refuse_many_digits(argument: str, number: Fraction) -> Fraction:
 
 @dataclass(frozen=True)
 class Target:
-    """The target of questions: rows, public facts about them, and the account that pays.
+    """Target of a question: the selected rows, public facts about them, and the account that pays.
 
     A question of two views is asked of the union of their tables, and their accounts both pay. `steps` are the
     verbs that made the view of the whole table. Where rows are elsewhere, an `asker` takes the question in place of
@@ -87,25 +88,25 @@ class Target:
 
     @property
     def served_name(self) -> str:
-        """Name of the table on the server that holds it, or else its name here."""
+        """Name of the table on the server that holds it; without a server, its name in this process."""
         return getattr(self.account, "table", "") or self.name
 
     def with_step(self, table: Table, verb: str, given: object) -> Target:
-        """Return the target with a table derived from its own, and with the step, such as ``where``, recorded."""
+        """Return the target with a derived table, and record the verb, such as ``where``, that derived it."""
         return replace(self, table=table, steps=(*self.steps, (verb, given)))
 
     @property
     def payer(self) -> Account | JointAccount:
-        """The account, or the two accounts, that pay."""
+        """Account that pays, or the joint account of a question about two views."""
         return self.account if self.second is None else JointAccount(self.account, self.second)
 
     @property
     def name(self) -> str:
-        """Name of the table, with its edition, or of the account whose own table it is."""
+        """Title of the table (its name and edition), or the account's name if the table has no title."""
         return self.table.schema.title or self.payer.name
 
     def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:
-        """Read the price of a call: ``"rest"`` (0 if nothing is left), the default, or a number."""
+        """Return epsilon and delta of a call, given as numbers, as None (the default) or, epsilon, as "rest"."""
         if epsilon is None:
             if self.default_epsilon is None:
                 raise ArgumentError(
@@ -131,7 +132,7 @@ class Target:
         return price, slackness
 
     def _remaining(self, delta: object) -> Fraction:
-        """Return the largest epsilon that is left: for Laplace noise, or, on a sample, for any loss."""
+        """Return the largest epsilon that is left: for Laplace noise, or, on a sample, for any mechanism."""
         if self.table.sample is None:
             return self.payer.largest()
         slackness = (
@@ -147,7 +148,7 @@ def is_rest_of_budget(epsilon: object) -> bool:
 
 
 class CallPayer:
-    """Payer of one call: every loss is charged to the account, durably, before it is incurred.
+    """Payer of one call: charges every privacy loss to the account, durably, before it is incurred.
 
     On a secret sample, epsilon and delta are what the call may lose there; the first loss charges the `price`,
     which is what all of that costs on the table.
@@ -186,9 +187,9 @@ class CallPayer:
         together = [*self.losses, *losses]
         if total_epsilon(together) > self.epsilon or total_delta(together) > self.delta:
             raise PluginError(
-                f"Mechanism {self._mechanism!r} measures groups differently, "
-                "so that all groups together cost more than the call may.",
-                "Tell its authors: shares must not depend on the group.",
+                f"Mechanism {self._mechanism!r} measures groups with different noise, "
+                "so that all groups together cost more than the call's epsilon or delta.",
+                "Report this to the authors of the mechanism: shares of the budget must not depend on the group.",
             )
         charge = losses if self._price is None else [] if self.charged else [self._price]
         if charge:
@@ -210,7 +211,7 @@ class CallPayer:
 
 
 class PlanPayer:
-    """Payer of a plan: nothing is charged."""
+    """Payer of a plan: has the budget of a call, and charges nothing."""
 
     def __init__(self, target: Target, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon = epsilon

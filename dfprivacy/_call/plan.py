@@ -36,7 +36,7 @@ _EXAMPLE = 'For example view.plan([("mean", "age"), ("ttest", "bmi", {"by": "smo
 class PlannedQuestion:
     """One question of a plan: the method, its arguments, its price, and the expected relative error.
 
-    The error is infinite where the method's planner cannot say it.
+    The error is infinite if the method's planner does not compute one.
     """
 
     method: str
@@ -58,18 +58,18 @@ class PlannedQuestion:
 
 @dataclass(frozen=True)
 class Plan:
-    """Prices and expected accuracy of several questions. Nothing was charged or read.
+    """Plan of several questions: the price and the expected accuracy of each. Nothing was charged or read.
 
     Attributes
     ----------
     account : str
-        Who would pay.
+        The account that would pay.
     questions : tuple
         The questions in order, each with ``question``, ``epsilon`` and ``error``.
     largest : float
         The largest epsilon the account can still pay at once.
     sampling : str
-        What the errors leave out where a secret sample is asked; else empty.
+        The sampling error that the expected errors leave out on a secret sample; else empty.
     """
 
     account: str
@@ -120,16 +120,16 @@ class Plan:
 def plan_questions(
     questions: object, epsilon: object, error: object, explain: Callable[[PlannedQuestion], Explanation]
 ) -> tuple[PlannedQuestion, ...]:
-    """Split a budget over questions, or find the budget for a relative error, from public numbers only.
+    """Split an epsilon over questions, or compute the epsilon that reaches a relative error, from public facts.
 
     Parameters
     ----------
     questions : sequence
-        Each a method's name, or a tuple of it, arguments, and a dictionary of those by name.
+        Each a method's name, or a tuple of the name, positional arguments, and a dictionary of keyword arguments.
     epsilon, error : object
-        The budget, or the error that is wanted; one of them is None.
+        The epsilon to split, or the relative error to reach; one of them is None.
     explain : callable
-        What a question would measure at its price.
+        Function that explains a question: its measurements at its price.
 
     Returns
     -------
@@ -140,13 +140,14 @@ def plan_questions(
         raise ArgumentError("plan() takes a list of questions.", _EXAMPLE)
     if (epsilon is None) == (error is None):
         raise ArgumentError(
-            "plan() needs either a budget to split or a relative error to reach.", "Give epsilon= or error=."
+            "plan() needs either an epsilon to split or a relative error to reach.", "Give epsilon= or error=."
         )
     budget = positive_price("epsilon", epsilon) if error is None else positive_price("error", error)
     parsed = [read_question(question, "plan", _EXAMPLE) for question in questions]
     if error is None and budget < _UNIT * len(parsed):
         raise ArgumentError(
-            f"epsilon={float(budget):g} is too little for {len(parsed)} questions.", "Give a larger epsilon."
+            f"epsilon={float(budget):g} is too little for {len(parsed)} questions.",
+            f"Each question needs at least epsilon={float(_UNIT):g}.",
         )
     prices = [budget / len(parsed) if error is None else Fraction(1)] * len(parsed)
 
@@ -174,9 +175,9 @@ def plan_questions(
 
 
 def split_epsilon(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
-    """Split epsilon in proportion to r, so that the errors r / epsilon_k are about equal; at least 1e-6 for each.
+    """Split epsilon in proportion to the `needs`, so that the errors need / part are about equal.
 
-    Parts are rounded down to multiples of 1e-6, and never add up to more than epsilon.
+    Parts are at least 1e-6, are rounded down to multiples of it, and never add up to more than epsilon.
 
     Examples
     --------
@@ -203,7 +204,7 @@ def read_question(question: object, asker: str, example: str) -> tuple[str, tupl
     parts = (question,) if isinstance(question, str) else question
     if not isinstance(parts, list | tuple) or not parts or not isinstance(parts[0], str):
         raise ArgumentError(
-            f"A {type(question).__name__} is not a question: give a method's name and arguments.", example
+            f"A question is a method's name, or a tuple of the name and its arguments, not {question!r}.", example
         )
     method, *args = parts
     kwargs = args.pop() if args and isinstance(args[-1], Mapping) else {}
@@ -211,18 +212,19 @@ def read_question(question: object, asker: str, example: str) -> tuple[str, tupl
         check_given(f"{asker}(): argument {name!r} of {method}", value)
     if taken := sorted({"epsilon", "fresh"} & {*kwargs}):
         raise ArgumentError(
-            f"{asker}() sets the argument {taken[0]} of {method} itself.", "Leave it out of the question."
+            f"{asker}() sets the argument {taken[0]}= of {method}() itself.",
+            f"Leave {taken[0]}= out of the question.",
         )
     return method, tuple(args), dict(kwargs)
 
 
 def written_question(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Write a question as Python text."""
+    """Return a question as Python text, such as ``mean('age')``."""
     written = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
     return f"{method}({', '.join(written)})"
 
 
 def _relative_error(explained: Explanation) -> float:
-    """Return the relative error that a planner expects; infinity if it returns none."""
+    """Return the relative error that a method's planner expects; infinity if it computes none."""
     error = explained.findings.get(RELATIVE, "not known" if explained.measurements else 0.0)
     return float(error) if isinstance(error, float | int) else math.inf

@@ -1,4 +1,4 @@
-"""Power: how often a method finds an assumed effect in made-up tables."""
+"""Power of a method: the share of synthetic tables in which it finds an assumed effect."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ class Power:
     Attributes
     ----------
     question : str
-        What would be asked.
+        The question, as text.
     assumed : str
-        What the made-up rows are like.
+        Description of the synthetic rows.
     n : tuple of int
         Numbers of rows.
     epsilons : tuple of float
-        Prices.
+        The prices.
     shares : tuple of tuples of float
-        For each price, and each number of rows, the share of runs in which it was found.
+        For each price, and each number of rows, the share of runs in which the effect was found.
     runs : int
-        Made-up tables for each number of rows.
+        Number of synthetic tables for each number of rows.
     """
 
     question: str
@@ -81,21 +81,21 @@ class Power:
 
     @property
     def standard_error(self) -> float:
-        """Upper bound of the simulation standard error of a share, reached where the share is 0.5."""
+        """Simulation standard error of a power of 0.5, which is the largest."""
         return float(0.5 / np.sqrt(self.runs))
 
     def rows_for(self, power: float = 0.8) -> dict[float, int | None]:
-        """Return for each epsilon the smallest of the given numbers of rows that reaches a power.
+        """Return for each epsilon the smallest of the simulated numbers of rows that reaches a power.
 
         Parameters
         ----------
         power : float
-            How often.
+            The power to reach, from 0 to 1.
 
         Returns
         -------
         dict of float to int or None
-            By epsilon; None where the largest number of rows is not enough.
+            The number of rows by epsilon; None if the largest number of rows does not reach the power.
         """
         enough = {}
         for epsilon, shares in zip(self.epsilons, self.shares, strict=True):
@@ -170,7 +170,7 @@ class Power:
 
 
 class _MadeUpPayer:
-    """Payer for made-up rows: nothing is charged."""
+    """Payer of calls on synthetic rows: has an epsilon and a delta, and charges nothing."""
 
     def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
         self.epsilon, self.delta = epsilon, delta
@@ -178,9 +178,6 @@ class _MadeUpPayer:
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
         """Charge nothing."""
-
-    def spare(self, losses: Sequence[PrivacyLoss]) -> None:
-        """Count no saved epsilon: made-up rows cost nothing."""
 
 
 def power_of(
@@ -195,26 +192,26 @@ def power_of(
     runs: object,
     seed: int,
 ) -> Power:
-    """Apply a method to made-up tables, and compute the share of tables in which it finds the effect.
+    """Apply a method to synthetic tables, and compute the share of tables in which it finds the effect.
 
     Parameters
     ----------
     question : str or tuple
-        A method's name, or a tuple of it, arguments, and a dictionary of those by name.
+        A method's name, or a tuple of the name, positional arguments, and a dictionary of keyword arguments.
     schema : Schema
-        What would be public.
+        The public facts about the table.
     n, epsilon : number or sequence
         Numbers of rows, and prices.
     delta : number or str
         The delta of each call, for a method that takes one.
     assume : mapping, callable or None
-        What the method's made-up rows are like, or a function that makes rows.
+        Parameters of the method's synthetic rows, or a function that draws rows.
     finder : callable, str or None
-        Whether an answer finds what is assumed, or the coefficient that has to be found.
+        Function of an answer that returns whether the effect was found, or the name of a coefficient.
     runs : int
-        Made-up tables for each number of rows.
+        Number of synthetic tables for each number of rows.
     seed : int
-        Of the made-up rows; the noise has none.
+        Seed of the synthetic rows; the noise has no seed.
 
     Returns
     -------
@@ -234,7 +231,7 @@ def power_of(
         del kwargs["bounds"]
     given = mechanism.bind(args, kwargs)
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
-        raise ArgumentError("power() is for one table, not for two views.", "Leave the other view out.")
+        raise ArgumentError("power() is for one table, not for two views.", "Leave out the argument with a view.")
     schema = schema.without_formulas()  # made-up rows have values in every column
     told = mark_for_search(schema, mechanism, given) if find else schema
     schema, supposed = widen_bounds(told), widen_bounds(told, _TYPICAL_ROWS)
@@ -278,7 +275,7 @@ def _whole_number(what: str, given: object, most: int) -> int:
 def _answer_after_finding_bounds(
     mechanism: Mechanism, table: Table, given: Mapping[str, Any], payer: _MadeUpPayer
 ) -> Any:
-    """Ask a method of made-up rows, after finding bounds if needed; return None if none are found."""
+    """Apply a method to synthetic rows, after finding bounds if needed; return None if bounds are not found."""
     arguments = mechanism.resolve(table.schema, given)
     if not any(column.find for column in table.schema.columns.values()):
         return _answer_about_table(mechanism, table, arguments, payer)
@@ -308,7 +305,7 @@ def _answer_about_table(
         raise
     except Exception as error:
         what = f"Mechanism {mechanism.name!r} failed on made-up rows with {type(error).__name__}: {error}."
-        raise PluginError(what, "Tell its authors.") from error
+        raise PluginError(what, "Report this error to the authors of the mechanism.") from error
     finally:
         curator.close()
 
@@ -317,14 +314,15 @@ Make = Callable[[np.random.Generator, int], Mapping[str, Any]]
 
 
 def _row_maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any]) -> tuple[Make, str]:
-    """Return a function that makes rows, and a description of the rows."""
+    """Return a function that draws synthetic rows, and a description of the rows."""
     if callable(assume):
         return assume, _first_line_of_docstring(assume) or getattr(assume, "__name__", "rows of your own")
     maker = mechanism.maker
     if maker is None:
         raise ArgumentError(
-            f"power() needs assume= for {mechanism.name}().",
-            "Give a function of a NumPy generator and a number of rows, which returns values by column.",
+            f"{mechanism.name}() has no function of its own that draws synthetic rows for power().",
+            "Give assume= a function of a NumPy generator and a number of rows, such as "
+            "lambda rng, n: {'age': rng.normal(50, 10, n)}.",
         )
     own = inspect.signature(maker).parameters
     known = {
@@ -334,9 +332,14 @@ def _row_maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any
     }
     numbers = {} if assume is None else assume
     if not isinstance(numbers, Mapping) or (unknown := sorted({*numbers} - {*known})):
-        what = "assume= is no dictionary" if not isinstance(numbers, Mapping) else f"assume= has no {unknown[0]!r}"
+        what = (
+            f"must be a dictionary or a function, not {type(numbers).__name__}"
+            if not isinstance(numbers, Mapping)
+            else f"has the unknown key {unknown[0]!r}"
+        )
         raise ArgumentError(
-            f"{what} to describe the rows of {mechanism.name}().", f"It takes {sorted(known)!r}, or a function."
+            f"power(): assume= {what}.",
+            f"The synthetic rows of {mechanism.name}() take the keys {sorted(known)!r}; or give a function.",
         )
     wanted = hints(maker)
     numbers = {name: checked(each, wanted.get(name), f"assume= {name}") for name, each in numbers.items()}
@@ -349,15 +352,16 @@ def _row_maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any
 
 
 def _first_line_of_docstring(maker: Callable[..., Any]) -> str:
-    """Return the first line of a maker's docstring as a description of its rows."""
+    """Return the first line of the docstring of a function that draws rows, as their description."""
     return (inspect.getdoc(maker) or "").partition("\n")[0].rstrip(".").removeprefix("Draw ").removeprefix("Make ")
 
 
 def _check_rows(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, NDArray[Any]]:
-    """Check a made-up table: its rows and columns; columns of the schema that it lacks are missing values."""
+    """Return a synthetic table after checking its rows and columns; columns that it lacks become missing values."""
     if not isinstance(made, Mapping):
         raise ArgumentError(
-            "The function assume= does not return a table.", "Return values by column, a dictionary."
+            f"The function assume= returned a {type(made).__name__}, not a dictionary of columns.",
+            f"Return a dictionary with {rows} values for each column.",
         )
     columns = {str(name): np.asarray(values) for name, values in made.items()}
     unknown = sorted({*columns} - {*schema.names})
@@ -365,13 +369,14 @@ def _check_rows(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str,
     if unknown or wrong:
         what = f"a column {unknown[0]!r} that is not declared" if unknown else f"{wrong[0]!r} of another length"
         raise ArgumentError(
-            f"The function assume= made {what}.", f"Return {rows} values for columns of {list(schema.names)!r}."
+            f"The function assume= returned {what}.",
+            f"Return {rows} values for each column, from the columns {list(schema.names)!r}.",
         )
     return {name: columns.get(name, np.full(rows, np.nan)) for name in schema.names}
 
 
 def _effect_finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
-    """Return a function of an answer that returns True if the answer finds the assumed effect."""
+    """Return a function of an answer that returns True if the answer shows the assumed effect."""
     if callable(given):
         return given
     if isinstance(given, str):
@@ -390,6 +395,7 @@ def _finding_as_bool(finds: Callable[[Any], Any], answer: Any, method: str) -> b
         ) from None
     if not isinstance(yes, bool | np.bool_):
         raise ArgumentError(
-            f"finder= returned a {type(yes).__name__}, which is neither True nor False.", "Return a comparison."
+            f"finder= returned a {type(yes).__name__}, which is neither True nor False.",
+            "Return a comparison, such as answer.pvalue < 0.05.",
         )
     return bool(yes)

@@ -1,4 +1,4 @@
-"""Questions: answer a call from the ledger, or pay for its measurements and compute the release."""
+"""Questions to a table: their answers are kept in the ledger, or are measured, charged and computed."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ _QUESTIONS: dict[int, tuple[weakref.ref[Release], Question]] = {}
 
 @dataclass(frozen=True)
 class Question(Call):
-    """One complete question, which is answered from the ledger, or paid for, measured, concluded and kept."""
+    """Complete question to a table; its answer is kept in the ledger, or is measured, charged and then kept."""
 
     def ask(self) -> Release:
-        """Answer from the ledger if it has the answer; else pay, measure and conclude."""
+        """Return the answer: from the ledger if it is kept there, or else newly measured and charged."""
         if self.target.asker is not None:
             return self.target.asker(self)  # type: ignore[no-any-return]  # a question of a file, too
         question, table = self._with_prepared_arguments(), self.target.table
@@ -94,7 +94,7 @@ class Question(Call):
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
     def _implied_answer(self) -> Release | None:
-        """Answer from the releases of other questions, if that is as accurate as a paid answer."""
+        """Compute the answer from the releases of other questions, if that is as accurate as a paid answer."""
         if self.fresh or self.target.table.parts or not self.epsilon or self.mechanism.reader is None:
             return None
         with name_mechanism_in_errors(self.mechanism):
@@ -139,7 +139,7 @@ class Question(Call):
         return table.groups(self.by) if self.by else [table]
 
     def _measure(self, tables: Sequence[Table], call: CallPayer) -> list[Any]:
-        """Run the mechanism's measurements of all groups, and allow none afterwards."""
+        """Run the mechanism's measurements of all groups, then close the curators."""
         if self.target.table.schema.unit is not None:  # what is refused there is refused before anything is paid
             self._plan_groups(tables)
         kept = call.kept if self.target.table.sample is None else None
@@ -223,17 +223,17 @@ class Question(Call):
     def _plan_table(
         self, table: Table, kept: ResultCache | None = None
     ) -> tuple[Planner, Exception | None, Fraction]:
-        """Plan the measurements of a table, of which some may be kept in the ledger.
+        """Plan the measurements of a table; some of them may be kept in the ledger.
 
         Returns
         -------
         Planner
-            What was planned.
+            The planner, which holds the planned measurements.
         Exception or None
-            What ended the plan of a mechanism in one piece. That one goes on from measurements of nothing, so what
-            it raises after the first need not be its fault.
+            The error that ended the plan early. A mechanism that measures and concludes in one function continues
+            with void values, so that an error after the first measurement need not be its fault.
         Fraction
-            The epsilon of what is kept in the ledger and need not be paid.
+            The epsilon of measurements that are kept in the ledger and need not be paid.
         """
         planner = Planner(table, PlanPayer(self.target, *self.spending), kept)
         void = self._run_plan(planner)
@@ -281,12 +281,12 @@ def answer_owner(
     Returns
     -------
     Exact
-        What the mechanism's form for the owner makes of the rows.
+        The result of the mechanism's function for the owner.
     """
     own = mechanism.own
     if own is None:
         raise PluginError(
-            f"Mechanism {mechanism.name!r} has no form for the table's owner.", "Ask with an epsilon."
+            f"Mechanism {mechanism.name!r} has no function for the table's owner.", "Ask with an epsilon."
         )
     given = own.bind(args, kwargs)
     if by:
@@ -314,7 +314,7 @@ def answer_owner(
         raise PluginError(
             f"Mechanism {mechanism.name!r} ({mechanism.origin}) failed in {own.name}(): it "
             f"returned or raised {type(found).__name__}, not an Exact whose repr says that it is not private.",
-            "Tell its authors.",
+            "Report this error to the authors of the mechanism.",
         )
     return found
 

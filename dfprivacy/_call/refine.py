@@ -1,4 +1,4 @@
-"""Refinement of releases: measure again, and pool both answers."""
+"""Refinement of releases: ask their question again, and pool both answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["refine_release"]
 
-_POOLED = "Measured {} times, and pooled with weights in inverse proportion to the variance of the noise."
+_POOLED = "Measured {} times, and pooled with weights inversely proportional to the variance of the noise."
 _PAID = (
     "The second answer was measured and paid, epsilon {:g}: asking the question again at this price costs nothing."
 )
@@ -29,7 +29,7 @@ _STOPPED = "The interval does not account for a decision to measure again that d
 def refine_release(
     target: Target, release: Release, of: Callable[..., float] | None, epsilon: object, delta: object
 ) -> Combination:
-    """Ask a question again at a price, and pool one number of both answers; see `PrivateFrame.refine`."""
+    """Ask the question of a release again, and pool one number of both answers; see `PrivateFrame.refine`."""
     if not isinstance(release, Release):
         raise ArgumentError(
             f"refine() takes a release, not {type(release).__name__}.", "Pass an answer of this view."
@@ -39,9 +39,9 @@ def refine_release(
     question = question_of_release(first)
     if question is None:
         raise ArgumentError(
-            "The question of this release is not known here: it comes from another process, or is one group of an "
-            "answer, or a combination.",
-            "Ask its question of the view, or refine the answer of all groups: "
+            "The question of this release is not known to this process: the release comes from another process, is "
+            "one group of an answer, or is a combination.",
+            "Ask the question again, or refine the answer for all groups: "
             "view.refine(groups, lambda g: g['a'].estimate, epsilon=...).",
         )
     account = question.target.account
@@ -53,11 +53,12 @@ def refine_release(
     if question.target.table.parts:
         raise ArgumentError(
             "An answer about two data sets cannot be refined.",
-            "Ask its question again with fresh=True, and use both answers.",
+            "Ask its question again with fresh=True.",
         )
     if question.target.table.frame is None:
         raise ArgumentError(
-            "The view of this answer no longer exists, and its rows with it.", "Ask its question of a new view."
+            "The view of this answer was deleted, so that its rows cannot be read.",
+            "Ask the question again with a new view.",
         )
     # What can be refused is refused while nothing is paid.
     make_combination(_number_reader(release, number), [release], "")
@@ -77,7 +78,7 @@ def refine_release(
 
 
 def _number_reader(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
-    """Return a function that reads the number of an answer, or of a pooled answer."""
+    """Return the function that reads the number to pool from a release, which may be pooled already."""
     return main_value if "_pooled" in vars(release) else number
 
 
@@ -90,7 +91,10 @@ def _pool_answers(
         spread_of_draws(draw_values(f, [each])) ** 2 for f, each in zip(numbers, (release, again), strict=True)
     )
     if not math.isfinite(one + two):
-        raise ArgumentError("The number may be infinite in one of the two answers.", "Use the other answer alone.")
+        raise ArgumentError(
+            "The number is infinite under some draws of the noise in one of the two answers.",
+            "Use the other answer alone.",
+        )
     part = two / (one + two) if one + two > 0 else 0.5
 
     def weighted_mean(a: Any, b: Any) -> float:

@@ -1,4 +1,4 @@
-"""Questions and answers in files: signed JSON, which is read strictly and never run.
+"""Requests and answers in files: signed JSON, which is validated and never executed.
 
 A request names methods of the registry and gives them plain values; an answer is a release as `Release.to_dict`
 writes it. Both are signed with HMAC-SHA256 by a key that analyst and custodian share: without the key, nobody can
@@ -56,24 +56,24 @@ _KEY_LEAST, _KEY_MOST = 32, 4096  # bytes
 
 @dataclass(frozen=True)
 class PlainQuestion:
-    """One question of a request, in plain JSON values.
+    """One question of a request, as JSON values.
 
     Attributes
     ----------
     method : str
         The method's name.
     arguments : mapping
-        Its arguments by name, those that are as usual left out.
+        Its arguments by name, without those equal to their default.
     steps : sequence of (str, value)
-        The verbs by which the view was made, as `write_steps` writes them.
+        The verbs that made the view, such as ``where``, as `write_steps` returns them.
     by : sequence of str
         The columns of the groups.
     epsilon, delta : str or None
-        The price, exact, or "rest"; a delta of None is the budget's in proportion.
+        The exact price as text, or "rest"; a delta of None is in proportion to the budget's.
     fresh : bool
         Whether to measure anew what is kept.
     number : int
-        Its place in the request; 0 where there is one question alone.
+        Its position in the request, from 1; 0 for a question outside a request.
     """
 
     method: str
@@ -90,7 +90,7 @@ class PlainQuestion:
 
     @property
     def text(self) -> str:
-        """Question as it would be typed."""
+        """Question as Python text, with its conditions and groups."""
         where = [rule for verb, given in self.steps if verb == "where" for rule in given]
         made = [verb for verb, _ in self.steps if verb not in {"where", "select"}]
         plain = {"mechanism": self.method, "arguments": self.arguments, "where": where}
@@ -98,12 +98,12 @@ class PlainQuestion:
         return asked + (f", after {', '.join(made)}" if made else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values."""
+        """Return the question as a dictionary of JSON values, without its number."""
         return {name: value for name, value in vars(self).items() if name != "number"}
 
     @classmethod
     def read(cls, plain: Any, number: int = 0) -> PlainQuestion:
-        """Read the result of `to_dict`; raise a ValueError for anything else."""
+        """Return the question that `to_dict` converted; raise a ValueError for any other value."""
         match plain:
             case {
                 "method": str(method),
@@ -139,8 +139,8 @@ def encode_argument(value: Any, what: str) -> Any:
     if isinstance(value, dict) and all(isinstance(key, str) and not key.startswith("$") for key in value):
         return {key: encode_argument(item, what) for key, item in value.items()}
     raise ArgumentError(
-        f"{what} is a {type(value).__name__}, which no request can hold.",
-        "A request holds finite numbers, text, True and False, ranges, and lists, tuples and dictionaries of them.",
+        f"{what} is a {type(value).__name__}, which cannot be written to a request.",
+        "Use finite numbers, text, True or False, ranges, or lists, tuples and dictionaries of them.",
     )
 
 
@@ -167,7 +167,7 @@ def decode_argument(value: Any) -> Any:
 
 
 def condition_argument(rule: Any) -> Any:
-    """Return the argument of `where` that a condition written as JSON stands for; else raise a ValueError."""
+    """Convert a condition from JSON to an argument of `where`; raise a ValueError for any other value."""
     match rule:
         case {"between": [int() | float() as low, int() | float() as high], **more} if not more:
             return low, high
@@ -179,12 +179,12 @@ def condition_argument(rule: Any) -> Any:
 
 
 def read_key(path: str | os.PathLike[str] | None) -> bytes:
-    """Read the key that requests and answers are signed with.
+    """Read the key that signs requests and answers.
 
     Parameters
     ----------
     path : str or path or None
-        A file of at least 32 bytes that nobody can guess; None for the one that ``DFPRIVACY_KEY`` names.
+        A file of at least 32 random bytes; None for the file that the variable ``DFPRIVACY_KEY`` names.
 
     Returns
     -------
@@ -193,7 +193,8 @@ def read_key(path: str | os.PathLike[str] | None) -> bytes:
     """
     where = path if path is not None else os.environ.get(VARIABLE)
     make = (
-        f"Make one: python -c 'import secrets; print(secrets.token_hex(32))' > ana.key, and name it by {VARIABLE}."
+        "Make a key file: python -c 'import secrets; print(secrets.token_hex(32))' > ana.key, and set the "
+        f"environment variable {VARIABLE} to its path."
     )
     if not where or not isinstance(where, str | os.PathLike):
         raise ArgumentError("Requests and answers are signed, and no key file was named.", make)
@@ -213,12 +214,12 @@ def key_fingerprint(key: bytes) -> str:
 
 
 def content_digest(plain: Mapping[str, Any]) -> str:
-    """Return a digest of a file's content."""
+    """Return the SHA-256 digest of a file's content."""
     return hashlib.sha256(_canonical_json(plain)).hexdigest()
 
 
 def sign_content(plain: Mapping[str, Any], key: bytes) -> str:
-    """Write a file's content as JSON, with its signature."""
+    """Return a file's content as JSON text, with its signature."""
     return json.dumps({**plain, "signature": _compute_signature(plain, key)}, indent=1, allow_nan=False) + "\n"
 
 
@@ -230,14 +231,14 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
     path : str or path
         The file.
     kind : str
-        Its first words.
+        The format that its content must name.
     key : bytes
-        The key that it must have been signed with.
+        The key that must have signed it.
 
     Returns
     -------
     dict
-        Its content, as JSON has it.
+        Its content, as JSON values.
 
     Raises
     ------
@@ -257,7 +258,10 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
         if plain["format"] != kind:
             raise ValueError  # noqa: TRY301 - said below
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise ArgumentError(f"No {what} can be read from the file {path}.", f"Its format is {kind!r}.") from None
+        raise ArgumentError(
+            f"The file {path} holds no {what}: it is not JSON of the format {kind!r}.",
+            "Name a file with this format, made by dfprivacy.",
+        ) from None
     if not hmac.compare_digest(signature, wanted):
         raise ArgumentError(
             f"The signature of {path} is wrong: the file was signed with another key, or changed since.",
@@ -267,7 +271,7 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
 
 
 def write_new_file(path: str | os.PathLike[str], text: str) -> None:
-    """Write a new file atomically; raise an error if it exists."""
+    """Write text to a new file atomically; raise an error if the file exists."""
     target = Path(path)
     beside = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
@@ -294,7 +298,7 @@ def _compute_signature(plain: Mapping[str, Any], key: bytes) -> str:
 
 
 def _canonical_json(plain: Mapping[str, Any]) -> bytes:
-    """Write content as canonical JSON, which names its format, so that a request cannot pass for an answer."""
+    """Return content as canonical JSON; it includes the format, so that a request cannot pass for an answer."""
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 

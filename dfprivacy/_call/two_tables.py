@@ -28,7 +28,7 @@ def join_tables(
     if not isinstance(second, Target) or getattr(given, "_by", None):
         raise ArgumentError(
             f"{parameter}= takes a view, not {type(given).__name__}.",
-            "Pass what protect() returned, or view.where(...).",
+            "Pass a view of the second table, such as protect() returns.",
         )
     _ = JointAccount(target.account, second.account)  # raises an error if the two cannot pay together
     names = target.name, second.name

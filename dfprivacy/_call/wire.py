@@ -1,6 +1,6 @@
-"""Messages between a server and its clients, as plain JSON values: errors, answers, calls and measurements.
+"""Encoding of errors, answers, calls and measurements as JSON values, between a server and its clients.
 
-Both ends use the functions of this module alone, so that what one writes the other reads.
+Server and client use the functions of this module alone, so that each can read what the other has written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PROTOCOL", "answer_about_account", "read_account_answer", "read_error", "write_error"]
 
 PROTOCOL = 1
-"""What both ends must have in common."""
+"""The version of the encoding, which server and client must have in common."""
 
 _MOST = 10_000  # descriptions that are looked up at once
 _PAGE = 1000  # answers or calls at once
@@ -31,12 +31,12 @@ _ERRORS = {name: getattr(errors, name) for name in errors.__all__ if name not in
 
 
 def write_error(error: DPError) -> dict[str, str]:
-    """Write an error as plain JSON values."""
+    """Convert an error to a dictionary of JSON values."""
     return {"error": type(error).__name__, "what": error.what, "hint": error.hint, "outcome": error.outcome}
 
 
 def read_error(plain: Mapping[str, Any]) -> DPError:
-    """Read the error that `write_error` wrote, with its class and text."""
+    """Return the error that `write_error` converted, with its class and text."""
     kind = _ERRORS.get(str(plain.get("error")), LedgerError)
     error: DPError = kind(str(plain.get("what", "")), str(plain.get("hint", "")))
     outcome = str(plain.get("outcome", ""))
@@ -44,12 +44,12 @@ def read_error(plain: Mapping[str, Any]) -> DPError:
 
 
 def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> Any:  # noqa: C901 - a table
-    """Answer a client's request for public facts of an account: charges, releases and kept measurements.
+    """Return public facts of an account that a client requests: charges, releases and kept measurements.
 
     Raises
     ------
     ValueError, TypeError, LookupError, AttributeError
-        If it is nothing that is answered.
+        If the request is unknown.
     """
     match asked, list(given):
         case "spent", []:
@@ -80,7 +80,7 @@ def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> 
 
 
 def read_account_answer(asked: str, plain: Any) -> Any:
-    """Read the result of `answer_about_account`, as objects of the types that `Account` returns."""
+    """Convert the result of `answer_about_account` to objects of the types that `Account` returns."""
     match asked:
         case "total_charged" | "largest":
             return read_fraction(plain)

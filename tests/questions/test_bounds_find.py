@@ -169,11 +169,11 @@ HOW = r"[Ff]ind .*view\.declare\("
 @pytest.mark.parametrize(("ask", "words"), [
     (lambda v: v.ttest("z", bounds="find", alpha=7, epsilon=1), "not between 0 and 1"),
     (lambda v: v.count(bounds="find", epsilon=1), "was given none"),
-    (lambda v: v.mean("z", bounds=(0, 100), epsilon=1), r'bounds= takes "find".*view.declare'),
+    (lambda v: v.mean("z", bounds=(0, 100), epsilon=1), r'bounds= takes only "find".*view.declare'),
     (lambda v: v.mean("nope", bounds="find", epsilon=1), "the table lacks"),
     (lambda v: v.mean("g", bounds="find", epsilon=1), "'g'"),
     (lambda v: v.mean("z", bounds="find", epsilon=1000), "at most epsilon"),
-    (lambda v: v.mean("z", bounds="find", epsilon=-1), "above zero"),
+    (lambda v: v.mean("z", bounds="find", epsilon=-1), "must be a number from"),
     (lambda v: v.where(x=(0, 50)), HOW), (lambda v: v.quantile("x", step=0.5, epsilon=1), HOW),
     (lambda v: v.survival_test("x", event="g", by="g", epsilon=1), HOW),
     (lambda v: v.kernel_two_sample(["x"], other=protect("second", bounds={"x": (0, 100)}), epsilon=1), HOW),

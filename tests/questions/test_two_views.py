@@ -308,7 +308,7 @@ REFUSED = {
         lambda: (protect("one"), protect("two", table(2)[["arm"]], bounds={})),
         "In 'two': There is no column 'age'",
     ),
-    "grouped": (grouped, "cannot be asked together"),
+    "grouped": (grouped, "A view with groups"),
     "another grouped": (lambda: (protect("one"), protect("two").group_by("arm")), "takes a view"),
     "no view": (lambda: (protect("one"), "two"), "takes a view, not str"),
     "a frame": (lambda: (protect("one"), table(1)), "made of public values only"),

@@ -243,7 +243,7 @@ def test_a_quotient_whose_divisor_may_be_0_is_answered(two):
         one_sided = skewed.mean("x", epsilon=1) / skewed.mean("y", epsilon=0.1)
 
     assert (-math.inf, math.inf) == (any_number.low, any_number.high)
-    assert any_number.notes[-1].startswith("Uninformative: the value could be any number, for in")
+    assert any_number.notes[-1].startswith("Uninformative: the value could be any number, because in")
     assert repr(any_number).startswith("Uninformative: ")
     assert 0 < one_sided.low < data["x"].mean() / data["y"].mean() < one_sided.high == math.inf
     assert one_sided.notes[-1].startswith("The interval has no upper end: in ")
@@ -317,7 +317,7 @@ def test_population(view, two):
     assert nested.sampling_standard_error == pytest.approx(own / 2, rel=1e-6)
     assert "same rows" in same.notes[0]
     assert nothing.sampling_standard_error == 0
-    with pytest.raises(dp.ArgumentError, match="looks at standard_error"):
+    with pytest.raises(dp.ArgumentError, match="reads the attribute 'standard_error'"):
         over(lambda x: x.standard_error, two[0])
     with pytest.raises(dp.ArgumentError, match="is not known"):
         over(lambda m: m.value, view.mean("x", epsilon=1))
@@ -427,7 +427,7 @@ REFUSED = [
         (lambda x: x.estimate > 0, "not a number"),
         (lambda x: x.estimate * math.nan, "is nan"),
         (lambda x: x.estimate * math.inf, "is inf"),
-        (lambda x: max(x.estimate, x.low), "looks at low"),
+        (lambda x: max(x.estimate, x.low), "reads the attribute 'low'"),
         (lambda x: next(_numbers) + x.estimate, "two different numbers"),
     ]
 ] + [
@@ -436,7 +436,7 @@ REFUSED = [
     (lambda v, x, y: v.histogram("x", bins=4, epsilon=1) - 1, "no single number"),
     (lambda v, x, y: v.group_by("g").mean("x", epsilon=1) - 1, "by group"),
     (lambda v, x, y: v.median("x", epsilon=1) - 1, "cannot be drawn again"),
-    (lambda v, x, y: dp.combine(x, y), "takes a function"),
+    (lambda v, x, y: dp.combine(x, y), "must be a function"),
     (lambda v, x, y: dp.combine(lambda: 1.0), "no release"),
     (lambda v, x, y: dp.combine(operator.sub, x, 3), "takes releases"),
     (lambda v, x, y: dp.combine(operator.sub, x, y, confidence=1), "confidence"),

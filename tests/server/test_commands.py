@@ -82,7 +82,7 @@ def test_a_cap_is_a_share_of_the_account(capsys, ledger):
     for cap, account, why in (
         ("1", "clinic", "AccountMismatch: The share of 'ana' in the account 'clinic' is epsilon = 1/2"),
         ("3", "clinic", "ArgumentError: --cap is more than the whole budget of 'clinic', epsilon = 2."),
-        ("0", "clinic", "ArgumentError: --cap = 0 must be above zero"),
+        ("0", "clinic", "ArgumentError: --cap = 0 must be a number from"),
         ("x", "clinic", "ArgumentError: --cap = 'x'"),
         (".5", "school", "LedgerError: The ledger"),
     ):
