@@ -55,7 +55,7 @@ class Displayed:
 
     @trimmed
     def to_frame(self, library: str | None = None) -> Any:
-        """Return the estimates as a tidy table: one row for each, with a few columns of plain values.
+        """Return the estimates as a tidy dataframe: one row for each estimate, with a few columns of plain values.
 
         Everything else that the result holds is an attribute, and in `to_dict` and `to_json`. Texts are as
         declared or found, for joins: a spreadsheet takes one that begins with ``=``, ``+``, ``-`` or ``@`` for a
@@ -64,7 +64,7 @@ class Displayed:
         Parameters
         ----------
         library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
+            The library of the dataframe; default: the library of the protected table.
 
         Returns
         -------
@@ -135,7 +135,7 @@ class Displayed:
         return [(name, as_text(name, value, self.result, self._row_counts)) for name, value in told]
 
     def _full_rows(self) -> list[tuple[str, str]]:
-        """Return the rows, with the quantity that the intervals cover and notes on dependent rows."""
+        """Return the facts of the result, with the quantity that its intervals cover and further notes."""
         rows = self._rows()
         more = (
             (self.privacy.rows_note * self._assumes_independent_rows, self.privacy.found_note)
@@ -154,17 +154,17 @@ class Displayed:
         return name_sample(text) if sample else text
 
     def _grid(self) -> Grid | None:
-        """Return a table of many numbers to show above the rows; None if the result has no such table."""
+        """Return a grid of many numbers to display above the facts; None if the result has no such grid."""
         return None
 
     def _one_line(self) -> str:
-        """Write all rows of the text in one line."""
+        """Return all facts about the result as text in one line."""
         grid = self._grid()
         rows = [*([] if grid is None else grid.rows), *self._full_rows()]
         return "; ".join(" ".join(row) for row in rows)
 
     def _sentence(self) -> str:
-        """Write the answer as a sentence that a colleague can read; subclasses override it."""
+        """Return the answer as a sentence, for readers without Python; subclasses override it."""
         question = self.privacy.question if self.privacy else ""
         rows = self.records()
         row = {name: cell for name, cell in (rows[0] if rows else {}).items() if cell is not None}
@@ -189,7 +189,7 @@ class Displayed:
 
     @property
     def _qualified_sentence(self) -> str:
-        """Sentence of the answer, after the selection of rows and a warning if it is uninformative."""
+        """Sentence of the answer, preceded by the conditions on rows, and by a warning if it is uninformative."""
         where = " and ".join(self.privacy.where) if self.privacy else ""
         before = [f"Where {where}: "] if where else []
         before += ["Uninformative: "] if self._uninformative else []
@@ -198,7 +198,7 @@ class Displayed:
 
     @property
     def _title(self) -> str:
-        """Title: the class, and the question."""
+        """Title of the display: the class of the release, and its question."""
         question = self.privacy.title if self.privacy else ""
         return f"{type(self).__name__}: {question}" if question else type(self).__name__
 
@@ -207,7 +207,7 @@ class Displayed:
         return [*([] if grid is None else [grid]), *([Grid((), rows)] if rows else [])]
 
     def _page_grids(self) -> list[Grid]:
-        """Return the tables for HTML, Markdown and LaTeX: as in the repr, but estimates as in `to_frame`."""
+        """Return the grids for HTML, Markdown and LaTeX: as in the repr, but estimates as in `to_frame`."""
         if not self._has_tidy_rows:
             return self._grids()
         columns = [_field_values(block) for block in self._tidy()]
@@ -240,7 +240,7 @@ class Displayed:
         return f'<div style="overflow-x:auto">{paragraph(self._qualified_sentence)}{tables}</div>'
 
     def _write_captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
-        """Write the tables one below the other: the first with the question, the last with the price."""
+        """Return all grids as text by `write`; the caption of the first has the question, of the last the price."""
         grids, about = self._page_grids(), f"About this {type(self).__name__}"
         paid = str(self.privacy) if self.privacy else ""
         return between.join(
@@ -254,7 +254,7 @@ class Displayed:
         Returns
         -------
         str
-            Lines; a prompt shows them as they are.
+            Lines of text; an interactive prompt displays them unquoted.
         """
         blocks = [line for grid in self._page_grids() for line in (*grid.lines(), "")][:-1]
         told, title = _wrap_text(self._qualified_sentence), _wrap_text(self._title)
@@ -293,21 +293,21 @@ def _wrap_text(text: str) -> list[str]:
 
 
 def after_colon(sentence: str) -> str:
-    """Write a sentence so that it can follow a colon, with its first letter in lower case."""
+    """Return a sentence that can follow a colon: "The" and "This" at its start become lower case."""
     return f"t{sentence[1:]}" if sentence.startswith(("The ", "This ")) else sentence
 
 
 def facts_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
-    """Write facts as a table of one row without a row name; None if all facts are notes."""
+    """Convert facts, pairs of name and text, to a grid of one row; None if all facts are notes."""
     told = [(name, text) for name, text in rows if name not in {"covers", *NOTES}]
     names, texts = zip(*told, strict=True) if told else ((), ())
     return Grid(("", *names), [("", *texts)]) if told else None
 
 
 def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
-    """Write rows as a table, without empty columns; the level heads the ends of intervals.
+    """Convert rows to a grid without empty columns; the headings of interval ends name the confidence level.
 
-    What intervals cover is a column where rows differ, and else said once below.
+    The quantity that intervals cover is a column if rows differ in it, and else is displayed once, below.
     """
     every = dict.fromkeys(name for row in rows for name in row)
     names = [name for name in every if any(row.get(name) is not None for row in rows)]
@@ -323,12 +323,12 @@ def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
 
 
 def _field_values(columns: Mapping[str, Any]) -> list[Any]:
-    """Return the fields of the columns, without None, True and False, which many fields equal."""
+    """Return the values of columns, without None, True and False, which equal many other fields."""
     return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
 
 
 def as_text(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] = ()) -> str:
-    """Write a field: an estimate with digits by its error, an error with two digits, a number of rows whole.
+    """Format a field: an estimate with digits by its error, an error with two digits, a count as an integer.
 
     Examples
     --------

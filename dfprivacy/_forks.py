@@ -42,11 +42,11 @@ class Lock:
 
 
 class ForkedConnectionError(Exception):
-    """C code forked this process while SQLite was in use, so SQLite cannot be used in the child."""
+    """Raised in a child process that C code forked while SQLite was in use, as it cannot use SQLite safely."""
 
 
 class _Process:
-    """The state of SQLite in one process."""
+    """Use of SQLite in one process: its lock, the number of open connections, and whether a fork was unsafe."""
 
     def __init__(self, *, torn: bool = False) -> None:
         self.id, self.lock, self.holders, self.torn = os.getpid(), Lock(), 0, torn
@@ -57,7 +57,7 @@ _process = _Process()
 
 @contextmanager
 def process_lock() -> Iterator[None]:
-    """Hold off other threads and forks while SQLite is used; raise `ForkedConnectionError` after an unsafe fork."""
+    """Block other threads and forks while SQLite is used; raise `ForkedConnectionError` after an unsafe fork."""
     global _process  # noqa: PLW0603 - the one state of this module
     if os.getpid() != _process.id:
         _process = _Process(torn=_process.torn or _process.holders > 0)
@@ -74,7 +74,7 @@ def process_lock() -> Iterator[None]:
 
 
 def _unlock_properties() -> None:
-    """Replace the lock of each cached property of the package."""
+    """Replace the lock of each cached property of the package, which a fork may have copied in a locked state."""
     for module in [module for name, module in sys.modules.items() if name.startswith("dfprivacy")]:
         for each in [each for each in vars(module).values() if isinstance(each, type)]:
             for attribute in vars(each).values():
@@ -90,7 +90,7 @@ def _imports_elsewhere() -> bool:
 
 
 def _finish_imports() -> None:
-    """Wait for imports in other threads: a module half imported at a fork could never be imported in the child."""
+    """Wait for imports in other threads: a module that is half imported at a fork stays locked in the child."""
     end = time.monotonic() + _IMPORT_SECONDS
     while _imports_elsewhere() and time.monotonic() < end:
         time.sleep(0.001)

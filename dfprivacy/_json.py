@@ -1,4 +1,4 @@
-"""Releases to JSON and back: nothing is lost, and no text makes Python import a module."""
+"""Conversion of releases to JSON and back, without loss, and without importing a module that the text names."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class JsonConversion:
         return result if self.covers is None is kind.covers else {**result, "covers": self.covers}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain JSON values, from which `from_dict` reads the same release.
+        """Return the release as a dictionary of JSON values, which `from_dict` converts back.
 
         Returns
         -------
@@ -64,12 +64,12 @@ class JsonConversion:
     @classmethod
     @trimmed
     def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Read a release from the result of `to_dict`.
+        """Convert the result of `to_dict` to a release.
 
         Parameters
         ----------
         plain : mapping
-            What `to_dict` returned, perhaps after a trip through JSON.
+            The result of `to_dict`, possibly after a conversion to JSON text and back.
 
         Returns
         -------
@@ -108,12 +108,12 @@ class JsonConversion:
         return made
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return the result, its price and its question as JSON, from which `from_json` reads the same release.
+        """Return the result, its price and its question as JSON text, which `from_json` converts back.
 
         Parameters
         ----------
         indent : int, optional
-            Spaces before what is inside of something; default: all in one line.
+            Number of spaces for each level of indentation; default: one line.
 
         Returns
         -------
@@ -125,12 +125,12 @@ class JsonConversion:
     @classmethod
     @trimmed
     def from_json(cls, text: str) -> Self:
-        """Read a release from the result of `to_json`.
+        """Convert the result of `to_json` to a release.
 
         Parameters
         ----------
         text : str
-            What `to_json` returned.
+            The result of `to_json`.
 
         Returns
         -------
@@ -145,12 +145,12 @@ class JsonConversion:
         try:
             plain = json.loads(text)
         except (TypeError, ValueError, RecursionError):
-            raise ArgumentError("This is not JSON.", "Give what a release's to_json() returned.") from None
+            raise ArgumentError("The text is not JSON.", "Pass the result of a release's to_json().") from None
         return read_release(cls, plain)
 
 
 def read_release(kind: type[R], plain: Mapping[str, Any]) -> R:
-    """Read a release that anybody may have written; raise an error if it cannot be displayed."""
+    """Convert JSON values from an untrusted source to a release; raise an error if it cannot be displayed."""
     made = kind.from_dict(plain)
     try:
         repr(made)
@@ -218,7 +218,7 @@ def _read_privacy(plain: Mapping[str, Any]) -> Any:
 
 
 def _read_record(kind: Any, plain: Mapping[str, Any]) -> Any:
-    """Read a record or a `Privacy`; raise a TypeError if a field is missing, unknown, or of another type."""
+    """Construct a `MeasurementRecord` or `Privacy`; raise a TypeError for missing, unknown or mistyped fields."""
     made = kind(**plain)
     if not all(isinstance(getattr(made, f.name), _READ[str(f.type)]) for f in dataclasses.fields(kind)):
         raise TypeError
@@ -226,7 +226,7 @@ def _read_record(kind: Any, plain: Mapping[str, Any]) -> Any:
 
 
 def plain_json(value: Any) -> str:
-    """Return one line of JSON without NaN literals, keys in order."""
+    """Return a value as one line of JSON text with sorted keys and without NaN literals."""
     return json.dumps(_to_plain(value), sort_keys=True, allow_nan=False, separators=(",", ":"))
 
 
@@ -237,7 +237,7 @@ def _field_names(kind: type) -> tuple[str, ...]:
 
 
 def _to_plain(value: Any) -> Any:  # noqa: C901 - one case for each type
-    """Return JSON values; a type that JSON lacks becomes a dictionary with a key that starts with a dollar."""
+    """Convert a value to JSON values; a type that JSON lacks becomes a dictionary with a key such as "$tuple"."""
     if value is None or (kind := type(value)) is str or kind is bool or (kind is float and math.isfinite(value)):
         return value  # what there is most of
     if isinstance(value, JsonConversion):
@@ -286,7 +286,7 @@ def _checked_key(key: object) -> str:
 
 
 def _from_plain(value: Any) -> Any:
-    """Return the value that `_to_plain` converted."""
+    """Convert JSON values back to the value that `_to_plain` converted."""
     if isinstance(value, list):
         return [_from_plain(item) for item in value]
     if not isinstance(value, dict):

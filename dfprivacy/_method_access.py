@@ -1,4 +1,4 @@
-"""Views with the mechanisms of all installed plugins as methods: each call becomes a question."""
+"""Methods of views: the mechanisms of all installed plugins, whose calls become questions."""
 
 from __future__ import annotations
 
@@ -67,24 +67,24 @@ class MethodAccess:
     def plan(
         self, questions: Sequence[Any], /, *, epsilon: Price | None = None, error: float | None = None
     ) -> Plan:
-        """Split a budget over questions so that their expected relative errors are equal.
+        """Split an epsilon over questions so that their expected relative errors are equal.
 
         No private column is read and nothing is charged.
 
         Parameters
         ----------
         questions : list
-            What is to be asked: the name of a method, or a tuple of it and its arguments, those by name in a
-            dictionary at the end: ``[("mean", "age"), ("ttest", "bmi", {"by": "smoker"}), "describe"]``.
+            Each question is the name of a method, or a tuple of the name and its arguments, with keyword arguments
+            in a dictionary at the end: ``[("mean", "age"), ("ttest", "bmi", {"by": "smoker"}), "describe"]``.
         epsilon : number or str, optional
-            The budget to split.
+            The epsilon to split.
         error : float, optional
-            In place of it, the relative error that is wanted: what does it take?
+            The relative error to reach, in place of `epsilon`.
 
         Returns
         -------
         Plan
-            The price of each question and the error to expect. ``plan.run()`` asks them.
+            The price and the expected error of each question. ``plan.run()`` asks all questions.
 
         Raises
         ------
@@ -93,13 +93,12 @@ class MethodAccess:
 
         Notes
         -----
-        Errors follow from public numbers and from what is typical: a column's standard deviation is taken to be a
-        sixth of its range, a private number of rows to be 10,000. What the error is relative to depends on the
-        method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for quantiles,
-        the outcome's standard deviation (for `logit` 1) over the regressor's for a coefficient.
-        Where noise may hide what is asked, the error is not known, and the question gets more of the budget.
-        So it is of a method whose planner does not say one. What is kept in the ledger already
-        is not taken into account.
+        Expected errors follow from public numbers and from assumptions: a column's standard deviation is a sixth
+        of its range, and a private number of rows is 10,000. The error is relative to a quantity that depends on
+        the method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for
+        quantiles, the outcome's standard deviation (for `logit` 1) over the regressor's for a coefficient.
+        If noise may hide the answer, or the method's planner computes no error, the error is not known, and the
+        question gets more of the epsilon. Answers and measurements in the ledger are not taken into account.
 
         Examples
         --------
@@ -137,8 +136,8 @@ class MethodAccess:
         for value in (*args, *kwargs.values()):
             if is_protected(value):
                 raise ArgumentError(
-                    f"{mechanism.name}() was given a protected table as an argument.",
-                    "Arguments are public: they are kept with the question, and shown.",
+                    f"{mechanism.name}() was given a protected table as an argument, and arguments are public.",
+                    "Name columns by strings, and pass public values only.",
                 )
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -188,7 +187,7 @@ class MethodAccess:
         return self._with_table(table.select(name), "select", name)
 
     def _with_table(self, table: Table, verb: str, given: object) -> Self:
-        """Return the view of another part of the table, and record the step (such as ``where``) that selects it."""
+        """Return a view of a derived table, and record the verb, such as ``where``, that derived it."""
         made = object.__new__(type(self))
         vars(made).update(vars(self), _target=self._target.with_step(table, verb, given))
         return made

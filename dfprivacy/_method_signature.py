@@ -51,7 +51,10 @@ _PRICE = {
     "    Pay for a new answer even if the ledger holds one to the same question.",
 }
 
-_HINT = "Its first parameter takes the first function's result; a parameter of both has its default in the first."
+_HINT = (
+    "The first parameter of the second function takes the result of the first; the default of a parameter of both "
+    "stands in the first function."
+)
 
 ITEMS_MAX = 250_000
 """Largest number of items in a question's arguments."""
@@ -102,8 +105,8 @@ class MethodSignature:
             raise PluginError(
                 f"Mechanism {self.name!r} has no parameter {unknown!r}."
                 if unknown
-                else f"Mechanism {self.name!r} has a parameter {taken!r}, which the core adds.",
-                "In columns= and tables=, name parameters of the function; it has no epsilon, delta and fresh.",
+                else f"Mechanism {self.name!r} has a parameter {taken!r}, a name that dfprivacy uses itself.",
+                "In columns= and tables=, name parameters of the function; none may be epsilon, delta or fresh.",
             )
         if self.own is not None:
             self._check_owner_form(self.own)
@@ -111,8 +114,8 @@ class MethodSignature:
             gathers = one.kind is one.VAR_KEYWORD and one.name in own
             if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
                 raise PluginError(
-                    f"Mechanism {self.name!r} has a parameter {one} that is not passed by name.",
-                    "Give every parameter a name: a question is stored with its arguments by name.",
+                    f"Mechanism {self.name!r} has a parameter {one} that cannot be passed by name.",
+                    "Use parameters that can be passed by name: a question is stored with its arguments by name.",
                 )
         for parameter, kind in self.columns.items():
             if kind not in _KINDS:
@@ -146,24 +149,24 @@ class MethodSignature:
                 ) from None
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
-        """Measure with a curator, and conclude."""
+        """Return the conclusion from measurements made with a curator."""
         call = self._call_signature.bind(*args, **kwargs)
         call.apply_defaults()
         return self.conclude(self.measure(curator, call.arguments), call.arguments)
 
     @cached_property
     def _parameters(self) -> list[inspect.Parameter]:
-        """Parameters of both functions, without curator and measurement."""
+        """Parameters of the measuring and the concluding function, without curator and measurement."""
         return _joint_parameters(self.name, self.function, self.conclusion)
 
     @cached_property
     def _call_signature(self) -> inspect.Signature:
-        """Signature of both functions together."""
+        """Signature of the measuring and the concluding function together, without curator and measurement."""
         return inspect.Signature(self._parameters)
 
     @cached_property
     def _own_names(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Parameter names of each function, without curator and measurement."""
+        """Parameter names of the measuring function, and of the concluding one, without the first parameter."""
         halves = (self.function, self.conclusion)
         first, second = ([*inspect.signature(half).parameters][1:] if half else [] for half in halves)
         return first, second
@@ -176,7 +179,7 @@ class MethodSignature:
 
     @cached_property
     def hints(self) -> Mapping[str, Any]:
-        """Annotations of both functions, resolved when they are first needed."""
+        """Annotations of the measuring and the concluding function, resolved when they are first needed."""
         return self._resolve_hints()
 
     def _resolve_hints(self) -> dict[str, Any]:
@@ -217,7 +220,7 @@ class MethodSignature:
 
     @property
     def _result_class(self) -> Any:
-        """Class of the result of a call."""
+        """Class that the view's method returns; `Value` if the functions return no release."""
         returned = self.hints.get("return", Release)
         classes = get_args(returned) or (returned,)
         if all(isinstance(each, type) and not issubclass(each, Release | Exact) for each in classes):
@@ -254,7 +257,7 @@ class MethodSignature:
         Raises
         ------
         ArgumentError
-            If they do not match, or one is not what its annotation says.
+            If the arguments do not match the parameters, or one does not fit its annotation.
         """
         if (
             self.kwargs_parameter and args and all(map(_is_expression, args))
@@ -282,7 +285,7 @@ class MethodSignature:
         for value in args[len(placed) :]:
             named[self._guess_parameter(value, (*placed, *named))] = value
         written = ", ".join(f"{name}{quoted(value)}" for name, value in named.items())
-        return f"Others go by name, such as {self.name}(..., {written})." if written and "" not in named else ""
+        return f"Pass the others by name: {self.name}(..., {written})." if written and "" not in named else ""
 
     def _guess_parameter(self, value: object, taken: Sequence[str] = ()) -> str:
         """Guess the parameter, among those that name no column, that a value was meant for; empty if none fits."""
@@ -290,7 +293,7 @@ class MethodSignature:
         return next((name for name in names if fits(value, self.hints.get(name))), "")
 
     def _checked_argument(self, name: str, value: object) -> Any:
-        """Return an argument, checked by its annotation."""
+        """Return an argument after checking it by the annotation of its parameter."""
         what = f"{self.name}(): {name}"
         if name in self.tables and value is not None:
             return public_table(value, what)
@@ -328,12 +331,12 @@ class MethodSignature:
         Returns
         -------
         dict
-            The same, with a `Column` for the name of each.
+            The arguments, with a `Column` in place of each column's name.
 
         Raises
         ------
         SchemaError
-            If a column is not there, or not of the kind the method needs.
+            If the table lacks a column, or it is not of the kind that the method needs.
         """
 
         def look_up(parameter: str, kind: Names) -> Any:
@@ -372,7 +375,7 @@ class MethodSignature:
         return next(named, "")
 
     def measure(self, curator: Any, arguments: Mapping[str, Any]) -> Any:
-        """Call the function that measures.
+        """Call the mechanism's function that measures.
 
         Parameters
         ----------
@@ -391,7 +394,7 @@ class MethodSignature:
         return self.function(curator, **own, **gathered)
 
     def conclude(self, measured: Any, arguments: Mapping[str, Any]) -> Any:
-        """Call the function that concludes on the result of `measure`.
+        """Call the mechanism's function that computes the answer from the result of `measure`.
 
         Parameters
         ----------
@@ -417,7 +420,7 @@ def _is_expression(value: object) -> bool:
 def _joint_parameters(
     name: str, function: Callable[..., Any], conclusion: Callable[..., Any] | None
 ) -> list[inspect.Parameter]:
-    """Return the parameters of both functions, each once: first positional, then keyword-only parameters."""
+    """Return the parameters of a mechanism's two functions, each once: positional first, then keyword-only."""
     _, *first = inspect.signature(function).parameters.values()
     if conclusion is None:
         return first
@@ -449,7 +452,7 @@ def check_given(what: str, value: object) -> None:
     what : str
         Its name, for errors.
     value : object
-        Numbers, text, lists and dictionaries of them; of other objects, the type alone is looked at.
+        Numbers, text, lists and dictionaries of them; of other objects, only the type is checked.
 
     Raises
     ------
@@ -468,7 +471,8 @@ def check_given(what: str, value: object) -> None:
             items += len(each)
             if items > ITEMS_MAX or depth == _DEPTH_MAX:
                 raise ArgumentError(
-                    f"{what} has over {ITEMS_MAX:,} items, or is nested too deep.", "Give fewer items."
+                    f"{what} has over {ITEMS_MAX:,} items, or is nested deeper than {_DEPTH_MAX} levels.",
+                    "Pass fewer items, in a flatter list.",
                 )
             todo += [(item, depth + 1) for item in each if type(item) not in _SMALL_TYPES]
 
@@ -476,8 +480,8 @@ def check_given(what: str, value: object) -> None:
 def _check_one(what: str, value: object) -> None:
     if isinstance(value, Exact):
         raise ArgumentError(
-            f"{what} is exact and for the table's owner alone; questions are made of public values only.",
-            "Ask for it with an epsilon.",
+            f"{what} is an exact answer for the table's owner alone; questions are made of public values only.",
+            "Use the private answer, which the method returns for an epsilon.",
         )
     library = type(value).__module__.partition(".")[0]
     if library in _TABLE_LIBRARIES and isinstance(value, Sized):
@@ -486,7 +490,10 @@ def _check_one(what: str, value: object) -> None:
             "Pass the name of a column, or the values as numbers, strings or a list of them.",
         )
     if isinstance(value, str) and (len(value) > _TEXT_MAX or _SURROGATES.search(value)):
-        raise ArgumentError(f"{what}{quoted(value)} is too long, or has an unpaired surrogate.", "Shorten it.")
+        raise ArgumentError(
+            f"{what}{quoted(value)} has over {_TEXT_MAX:,} characters, or half of a surrogate pair.",
+            "Pass a shorter text that can be encoded as UTF-8.",
+        )
     if isinstance(value, int) and value.bit_length() > _BITS_MAX:
         raise ArgumentError(f"{what} has too many digits.", NUMBER)
     if isinstance(value, Decimal | Fraction):
@@ -530,7 +537,10 @@ def public_table(table: object, what: str) -> dict[str, list[Any]]:
     try:
         return {name: [_plain_values(value) for value in values] for name, values in lists.items()}
     except Exception:  # noqa: BLE001 - of an object that is no list, whatever it says
-        raise ArgumentError(f"{what} has a column that cannot be read.", "Give lists, or a frame.") from None
+        raise ArgumentError(
+            f"{what} has a column that cannot be read.",
+            "Pass a list of numbers, strings or booleans for each column, or a dataframe.",
+        ) from None
 
 
 def _plain_values(value: Any) -> Any:

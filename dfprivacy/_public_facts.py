@@ -20,13 +20,13 @@ __all__ = ["PublicFacts"]
 
 
 class PublicFacts:
-    """Public facts about a view: its table's name and schema, its account, and how they are shown."""
+    """Base class of views with public facts: the table's name and schema, its account, and their display."""
 
     _target: Target
 
     @property
     def name(self) -> str:
-        """The table's name, with its edition if it has one."""
+        """Name of the table, with its edition if it has one."""
         return self._target.name
 
     @property
@@ -36,12 +36,12 @@ class PublicFacts:
 
     @property
     def editions(self) -> list[str]:
-        """Editions of the table that the ledger knows, oldest first; an empty text for rows without an edition."""
+        """Editions of the table in the ledger, oldest first; an empty text stands for rows without an edition."""
         return [each.edition for each in self._target.account.tables() if each.name == self._table_and_edition[0]]
 
     @property
     def _table_and_edition(self) -> tuple[str, str]:
-        """Name and edition of the table; of a join, a name only."""
+        """Name and edition of the table; the edition is empty for a join, or if the table has none."""
         table = self.schema.table
         known = None if table is None else json.loads(table)
         if isinstance(known, list):
@@ -55,7 +55,7 @@ class PublicFacts:
 
     @property
     def budget(self) -> Budget:
-        """Budget of the account: spent and left."""
+        """Budget of the account: the total, the part spent and the part left."""
         return Budget(self._target.account)
 
     @property
@@ -65,7 +65,7 @@ class PublicFacts:
         return Releases(self._target.account, library="pandas" if frame is None else frame.library)
 
     def to_toml(self) -> str:
-        """Write a schema file: with ``schema="fair.toml"``, `protect` makes this view again.
+        """Return the text of a schema file, with which `protect` makes this view again: ``schema="fair.toml"``.
 
         Returns
         -------

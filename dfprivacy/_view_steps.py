@@ -1,7 +1,7 @@
-"""Steps by which a view was made, such as ``where`` and ``join``, as plain JSON values.
+"""Steps that made a view, such as ``where`` and ``join``, converted to JSON values and back.
 
-A view keeps its verbs, with what they were given. Written down they are text and numbers; on a view of the whole
-table they make the same view again, by the same methods that made it, and by no other.
+A view records the verbs that made it, with their arguments. As JSON they are text and numbers; applied to a view of
+the whole table they make the same view again, by the same methods that made it, and by no other.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _MOST_JOINS = 3  # of one view: each may multiply the rows of a person
 
 
 def write_steps(steps: Sequence[Step]) -> list[list[Any]]:
-    """Write steps as plain JSON values, or raise an `ArgumentError`."""
+    """Convert the steps that made a view to JSON values; raise an `ArgumentError` for a Python function."""
     return [[verb, _WRITERS[verb](given)] for verb, given in steps]
 
 
 def view_by_steps(
     view: PrivateFrame, steps: object, table_of: Callable[[str], PrivateFrame] | None = None
 ) -> PrivateFrame:
-    """Make the view that steps describe, by the methods of a view of the whole table.
+    """Apply steps, such as ``where``, to a view of the whole table, and return the resulting view.
 
     Parameters
     ----------
     view : PrivateFrame
         The view of the whole table.
     steps : object
-        What `write_steps` returned, from anybody.
+        The result of `write_steps`, possibly from an untrusted source.
     table_of : callable, optional
         Returns the view of another whole table by its name, for joins.
 
@@ -51,7 +51,7 @@ def view_by_steps(
     Raises
     ------
     ValueError, TypeError, KeyError
-        If they are no steps.
+        If `steps` is no result of `write_steps`.
     DPError
         If the view cannot be made.
     """
@@ -114,7 +114,10 @@ def _read_join(
     plain = dict(given)
     name, steps = plain.pop("table"), plain.pop("steps")
     if table_of is None:
-        raise ArgumentError("A request is about one table, and this one joins two.", "Ask where both tables are.")
+        raise ArgumentError(
+            "A request is about one table, and this request joins two.",
+            "Join the tables where both are protected, and ask there.",
+        )
     if {*plain} != {"on", "how", "max_rows"}:
         raise ValueError
     return view.join(view_by_steps(table_of(name), steps, table_of), **plain)

@@ -13,7 +13,7 @@ _EXACT = 1e15  # below which all digits of an integer are shown
 
 
 def call_as_text(name: str, arguments: Iterable[tuple[str, str]]) -> str:
-    """Write a call as it would be typed.
+    """Return a call as Python text.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def condition_as_text(described: Mapping[str, Any]) -> str:
     Parameters
     ----------
     described : mapping
-        What `describe` of a condition returns, perhaps after a trip through JSON.
+        The result of a condition's `describe`, possibly after a conversion to JSON text and back.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def condition_as_text(described: Mapping[str, Any]) -> str:
 
 
 def value_as_text(plain: Any) -> str:
-    """Write a value from its JSON record as Python would.
+    """Return a value, given as JSON values, as Python text.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ __all__ = ["Accessor", "install"]
 
 
 class Accessor:
-    """The accessor ``df.dp``: the way to a frame's private view.
+    """Accessor ``df.dp`` of a frame, which protects the frame and gives access to its private view.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Accessor:
 
     @property
     def view(self) -> PrivateFrame:
-        """The frame's private view; `dfprivacy.NotProtected` if it has none."""
+        """Private view of the frame; raises `dfprivacy.NotProtected` if the frame is not protected."""
         return view_of(self._frame)
 
     @trimmed

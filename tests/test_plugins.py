@@ -170,7 +170,7 @@ BROKEN = {
         GOOD.format(method="ttest"),
         (
             "Mechanism 'ttest' of plugin 'b' (beta 2.0) is left out: "
-            f"plugin 'ttest' (dfprivacy {VERSION}) has one of the same name, which is kept. {BLOCK}"
+            f"plugin 'ttest' (dfprivacy {VERSION}) has a mechanism of the same name, which is kept. {BLOCK}"
         ),
         "loaded",
     ),
@@ -178,7 +178,7 @@ BROKEN = {
         GOOD.format(method="rows") + "        register(method)\n",
         (
             "Mechanism 'rows' of plugin 'b' (beta 2.0) is left out: "
-            "the plugin registered another of the same name before."
+            "the plugin registered another mechanism of the same name before."
         ),
         "loaded",
     ),
@@ -257,7 +257,7 @@ def test_clash_of_mechanisms_names_both(tmp_path: Path, report: Report) -> None:
     assert {"rows": "alpha 2.0", "more": "zeta 1.0"} == found["origins"]
     left_out = (
         "Mechanism 'rows' of plugin 'z' (zeta 1.0) is left out: "
-        f"plugin 'a' (alpha 2.0) has one of the same name, which is kept. {BLOCK}"
+        f"plugin 'a' (alpha 2.0) has a mechanism of the same name, which is kept. {BLOCK}"
     )
     said = {each for each in found["warnings"] if "(dfprivacy " not in each}
     assert {left_out, f"{took} It should import heavy libraries where it uses them."} == said

@@ -78,7 +78,7 @@ class Share:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a share from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         accountant = read_accountant(row.accountant)
         return cls(row.id, read_text(row.analyst), accountant, read_spent(row.spent, accountant))
 
@@ -116,11 +116,11 @@ class Account:
     ledger : Store
         Where the account is kept.
     key : str
-        What chooses a person's rows; nobody is shown it. Empty in an older account of tables with one row a person.
+        Secret key that chooses a person's rows. Empty in an older account of tables with one row a person.
     analyst : str
-        Who asks by this handle; empty for whoever runs the process, see `current_analyst`.
+        The analyst who asks through this object; empty for the user of the process, see `current_analyst`.
     request : str
-        Which question of which request is asked by it; empty where there is none.
+        The request, and the question in it, that is asked through this object; empty if there is none.
     """
 
     name: str
@@ -137,7 +137,7 @@ class Account:
 
     @classmethod
     def read(cls, row: Row[Any], ledger: Store) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct an account from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         accountant = read_accountant(row.accountant)
         terms = accountant.epsilon, accountant.delta, accountant.accounting
         if terms != (read_fraction(row.epsilon), read_fraction(row.delta), row.accounting):
@@ -153,7 +153,7 @@ class Account:
 
     @property
     def basic_composition(self) -> bool:
-        """Whether epsilons simply add up."""
+        """Whether the account adds up the epsilons of its charges (basic composition)."""
         return self.accountant.accounting == "basic"
 
     @property
@@ -167,7 +167,7 @@ class Account:
         return self.analyst or current_analyst()
 
     def spent(self) -> Spent:
-        """Return what all processes that share the ledger have spent so far."""
+        """Return the total that all processes have charged to the account so far, in the sums of its filters."""
         with self.ledger.transaction() as connection:
             return self._spent(connection)
 
@@ -186,7 +186,7 @@ class Account:
         return self.accountant.default_delta(epsilon)
 
     def check(self, most: int | None = None) -> None:
-        """Compare the spent total with all charges, or the newest ones; raise a `LedgerError` if it is less."""
+        """Raise a `LedgerError` if the spent total is below the sum of all charges, or of the newest ones."""
         with self.ledger.transaction() as connection:
             shared = bool(self._shares(connection))
             # First: meanwhile more can be spent, never less.
@@ -208,9 +208,9 @@ class Account:
             )
 
     def give_shares(self, wanted: Mapping[str, Fraction]) -> None:
-        """Add analysts with their shares; existing shares must be the same.
+        """Add shares of analysts to the account; raise an `AccountMismatch` if an existing share differs.
 
-        Who has asked before has spent what that was charged.
+        Earlier charges of an analyst count as spent from the share.
         """
         with self.ledger.transaction() as connection:
             known = {share.analyst: share.epsilon for share in self._shares(connection).values()}
@@ -415,7 +415,7 @@ class Account:
         keys : sequence of str
             Digests of descriptions.
         private : bool
-            Whether their noise protects anybody; no other will do.
+            Whether to return measurements with secret noise, or those with the noise of a test.
 
         Returns
         -------
@@ -444,7 +444,7 @@ class Account:
             return self.ledger.read(query, lambda row: read_noisy_values(row.steps))[0]
 
     def select_rows(self, table: Table, calls: Select[Any] | None = None) -> Select[Any]:
-        """Select the rows of the account, oldest first, or of some calls, each of which has its oldest first."""
+        """Return a query of the account's rows in a table, oldest first; or of its rows of some calls, by call."""
         query = table.select().where(table.c.account == self.name)
         if calls is None:
             return query.order_by(table.c.id)
@@ -527,7 +527,7 @@ class Account:
         return sum(sums, Fraction(0))
 
     def askers(self, request: str | None = None, calls: Select[Any] | None = None) -> dict[str, str]:
-        """Return who asked each call, if known: of all calls, of some calls, or of the calls of a request."""
+        """Return the analyst of each call, if known: of all calls, of some calls, or of a request's calls."""
         table = tables().askers
         query = self.select_rows(table, calls)
         query = query if request is None else query.where(table.c.request == request)
@@ -544,7 +544,7 @@ class Account:
             return {name_key(share.analyst): share for share in map(Share.read, rows)}
 
     def _spent(self, connection: Connection, *, lock: bool = False) -> Spent:
-        """Read what was spent; with `lock`, a server blocks other writers of the account."""
+        """Read the spent total; with `lock`, a database server blocks other writers of the account."""
         table = tables().accounts
         query = table.select().where(table.c.name == self.name)
         row = connection.execute(query.with_for_update() if lock else query).one()
@@ -578,7 +578,7 @@ class Account:
 
 @dataclass(frozen=True)
 class JointAccount:
-    """Two accounts in one question about a table of each.
+    """Two accounts of one ledger, which both pay for a question about a table of each.
 
     What is released is charged to both, in one transaction of the ledger that holds them: a person is in one of the
     accounts, and neighbouring pairs of data sets differ in that one. The answer is kept under both; the first
@@ -618,7 +618,7 @@ class JointAccount:
 
     @property
     def basic_composition(self) -> bool:
-        """Whether epsilons simply add up on both accounts."""
+        """Whether both accounts add up the epsilons of their charges (basic composition)."""
         return self.first.basic_composition and self.second.basic_composition
 
     @property
@@ -653,7 +653,7 @@ class JointAccount:
         return self.first.measurements(keys, private=private)
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
-        """Return the noisy values of a measurement."""
+        """Return the noisy values of a measurement, in steps of its grid."""
         return self.first.steps(kept)
 
     def keep(self, **what: Any) -> None:
@@ -706,7 +706,7 @@ def _covers_every_sum(spent: Spent, least: Spent) -> bool:
 def _exceeded_error(
     accountant: Accountant, spent: Spent, losses: Sequence[PrivacyLoss], mechanism: str, of: str
 ) -> BudgetExceeded:
-    """Return an error that tells what a budget can pay instead."""
+    """Return the error for a charge that a budget cannot pay, with the largest epsilon that is left."""
     epsilon = sum((each.epsilon for each in losses), Fraction())
     delta = sum((each.delta for each in losses), Fraction())
     refusal = f"{mechanism} asks for epsilon = {_ten_digits(epsilon)}, delta = {_ten_digits(delta)} of {of}, where"

@@ -37,7 +37,7 @@ _CONNECT: dict[str, Any] = {  # isolation_level None: BEGIN and COMMIT are ours,
     "check_same_thread": False,  # threads take turns
 }
 MEMORY = "memory:"
-ELSEWHERE = "Mend the ledger, or choose another ledger with ledger=... or DFPRIVACY_LEDGER."
+ELSEWHERE = "Repair the ledger, or choose another ledger with ledger=... or DFPRIVACY_LEDGER."
 
 
 def ledger_address(where: str | os.PathLike[str] | None) -> URL:
@@ -115,7 +115,7 @@ def engine_of(url: URL, where: str) -> Engine:
             level = "READ COMMITTED" if url.get_backend_name() == "postgresql" else None
             return create_engine(url, poolclass=NullPool, hide_parameters=True, isolation_level=level)
         if url.get_dialect().driver != "pysqlite":
-            raise LedgerError(f"{url.drivername!r} is not known to be safe where processes fork.", ELSEWHERE)
+            raise LedgerError(f"The driver {url.drivername!r} is not known to be safe with forks.", ELSEWHERE)
     except NoSuchModuleError as error:
         raise LedgerError(f"{url.drivername!r} is not a database that SQLAlchemy supports.", ELSEWHERE) from error
     except ImportError as error:
@@ -154,12 +154,12 @@ def temporary_copy(source: Path, beside: Path) -> Iterator[Path]:
 
 
 def file_uri(path: Path, mode: str) -> str:
-    """Write the address of a SQLite file."""
+    """Return the URI of a SQLite file."""
     return f"file:{quote(str(path))}?mode={mode}"
 
 
 def connect_to_file(path: Path, mode: str) -> sqlite3.Connection:
-    """Open a SQLite file under the process lock."""
+    """Open a connection to a SQLite file; the caller holds the process lock."""
     opened: sqlite3.Connection = sqlite3.connect(
         file_uri(path, mode), uri=True, **{**_CONNECT, "timeout": LOCK_SECONDS}
     )

@@ -50,7 +50,10 @@ def backup_ledger(ledger: Ledger, target: str | os.PathLike[str]) -> Path:
     if path.exists():
         raise LedgerError(f"The file {path} exists.", "Name a new file: a backup overwrites no file.")
     if ledger.file is None:
-        raise LedgerError(f"The ledger {ledger.where} is not in a file.", "Use the tools of its server.")
+        raise LedgerError(
+            f"The ledger {ledger.where} is not in a file, but on a database server or in memory.",
+            "Use the backup tools of the server.",
+        )
     with (
         _describe_failures(f"The ledger {ledger.where} cannot be copied to {path}"),
         forks.process_lock(),
@@ -148,7 +151,7 @@ def forget_ledger(where: str | os.PathLike[str]) -> bool:
     known = [*memory.recall_states().values()]
     if not known:
         return False
-    with _describe_failures(f"The ledger {where} cannot be given up"), forks.process_lock():
+    with _describe_failures(f"The ledger {where} cannot be forgotten"), forks.process_lock():
         if not memory.file_is_lost and _is_working_ledger(path):
             with closing(connect_to_file(path, mode="ro")) as live:
                 complete = not any(lacks_known_state(live.execute, each) for each in known)
@@ -158,14 +161,12 @@ def forget_ledger(where: str | os.PathLike[str]) -> bool:
                     "Only a ledger that was deleted or replaced can be forgotten.",
                 )
         if not memory.remember_states(*(replace(each, forgotten=current_time()) for each in known)):
-            raise LedgerError(
-                f"Nothing can be written beside the ledger {where}.", "Check the folder's permissions."
-            )
+            raise LedgerError(f"The file {memory.path} cannot be written.", "Check the permissions of its folder.")
     return True
 
 
 def _replace_ledger_rows(new: Path, path: Path) -> None:
-    """Replace all rows in one transaction, for which every charge waits."""
+    """Replace all rows of the ledger at `path` by the rows of a backup, in one transaction."""
     Ledger(ledger_address(path), str(path), passing=True).close()  # an older one gets the tables of today
     with closing(connect_to_file(path, mode="rw")) as live, closing(connect_to_file(new, mode="ro")) as copy:
         live.execute("PRAGMA synchronous = FULL")
@@ -182,7 +183,7 @@ def _replace_ledger_rows(new: Path, path: Path) -> None:
 
 
 def _refuse_damaged_copy(copy: Path) -> None:
-    """Check a copy by reading it as a ledger."""
+    """Raise a `LedgerError` if a copy is not a ledger, or the spent total of an account is below its charges."""
     ledger = Ledger(ledger_address(copy), str(copy), passing=True)
     for account in ledger.accounts():
         account.check()
@@ -215,7 +216,7 @@ def _describe_failures(what: str) -> Iterator[None]:
         yield
     except forks.ForkedConnectionError:
         raise LedgerError(
-            f"{what}: this process was forked in the middle of a transaction.", "Use another process."
+            f"{what}: this process was forked in the middle of a transaction.", "Run the command in a new process."
         ) from None
     except (sqlite3.Error, OSError, ValueError, TypeError) as error:
         raise LedgerError(f"{what}: {error}.", "No file was changed.") from error

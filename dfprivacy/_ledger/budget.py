@@ -37,17 +37,16 @@ _WIDE = 1000  # characters: a question is shown in full
 
 
 class Budget:
-    """The state of an account at one moment.
+    """Budget of an account at one moment: the total, the part spent and the part left.
 
     Attributes
     ----------
     epsilon, delta : Fraction
         The whole budget.
     remaining : Fraction
-        The largest epsilon that can be asked at once, with Laplace noise.
+        The largest epsilon that one question with Laplace noise can have.
     spent : Fraction
-        The sum of the epsilons charged so far. With a delta, the account may allow more than `epsilon` in all:
-        what counts is `remaining`.
+        The sum of the epsilons charged so far. With a delta, it may exceed `epsilon`: `remaining` decides.
     """
 
     def __init__(self, account: Account) -> None:
@@ -111,7 +110,7 @@ class Budget:
 class Releases(Sequence[Release]):
     """Every answer that an account has paid for, oldest first, across processes.
 
-    What another version released, in a class that is no longer as it was, is a `Value` with its numbers by name.
+    A release of another version, whose class has changed since, is a `Value` with its numbers by name.
     """
 
     def __init__(self, account: Account, wanted: CallSelection | None = None, library: str = "pandas") -> None:
@@ -127,26 +126,26 @@ class Releases(Sequence[Release]):
         since: str | dt.date | None = None,
         until: str | dt.date | None = None,
     ) -> Self:
-        """Keep the releases of a method, an analyst, or a time.
+        """Return the releases of a method, of an analyst, or of a period.
 
         Parameters
         ----------
         method : str, optional
             The method's name.
         analyst : str, optional
-            Who asked.
+            The analyst who asked.
         since, until : str or date, optional
-            A day, of which all counts, or a moment; in UTC unless it says otherwise.
+            A day, which is included, or a time; in UTC unless it has a time zone.
 
         Returns
         -------
         Releases
-            Those of all that is said.
+            The releases that meet all of the given conditions.
 
         Raises
         ------
         ArgumentError
-            If it is not a date.
+            If `since` or `until` is not a date.
 
         Examples
         --------
@@ -167,12 +166,12 @@ class Releases(Sequence[Release]):
 
     @trimmed
     def to_frame(self, library: str | None = None) -> Any:
-        """Return a table of questions: one row for each release, oldest first.
+        """Return a dataframe of the questions: one row for each release, oldest first.
 
         Parameters
         ----------
         library : {"pandas", "polars", "pyarrow"}, optional
-            Whose table to make; default: the library's that holds the table that was asked.
+            The library of the dataframe; default: the library of the protected table.
 
         Returns
         -------
@@ -194,7 +193,7 @@ class Releases(Sequence[Release]):
         return frame_of(rows, self._library if library is None else library)
 
     def _releases_between(self, start: int, stop: int) -> list[Answer]:
-        """Read answers by position, oldest first."""
+        """Return the answers from one position to another, counted from the oldest."""
         count = len(self)
         stop = min(stop, count)
         return self._account.newest_answers(self._wanted, stop - start, count - stop)[::-1]
@@ -229,7 +228,7 @@ class Releases(Sequence[Release]):
         return grid.html(heading)
 
     def _newest_grid(self) -> tuple[str, Grid]:
-        """Return the number of releases, and a table of the newest releases."""
+        """Return the heading and the grid for display: the number of releases, and the newest ones."""
         count = len(self)
         heading = f"{count:,} release{'' if count == 1 else 's'}"
         last = self._account.calls(self._wanted, PAGE, answered=True)
@@ -238,7 +237,7 @@ class Releases(Sequence[Release]):
 
 
 def questions_grid(calls: Sequence[CallRecord], ledger: Store) -> Grid:
-    """Return a table of questions, as they would be typed."""
+    """Return a grid for display: time, analyst, question and price of each call."""
     with ledger.reporting_damage():
         rows = [
             (each.at.isoformat(sep=" ", timespec="seconds"), each.analyst or "?", each.brief, _price_text(each))
@@ -294,7 +293,7 @@ def _charges_as_dicts(calls: Sequence[CallRecord]) -> list[dict[str, Any]]:
 
 
 def calls_as_csv(calls: Mapping[Account, Sequence[CallRecord]]) -> str:
-    """Return a row for each question, as CSV."""
+    """Return CSV text with one row for each call of each account."""
     names = ("account", "at", "analyst", "method", "asked", "epsilon", "delta", "reused", "answered", "call")
     every = ({"account": account.name, **each.to_dict()} for account, asked in calls.items() for each in asked)
     return csv_of([{name: each[name] for name in names} for each in every], names)

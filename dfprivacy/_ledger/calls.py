@@ -35,7 +35,7 @@ class Entry:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a charge from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         loss = loss_from_dict(json.loads(row.loss))
         if (loss.epsilon, loss.delta) != (read_fraction(row.epsilon), read_fraction(row.delta)):
             raise ValueError
@@ -55,7 +55,7 @@ class Answer:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct an answer from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         return cls(*_columns_of_answer(row), row.question, dict(json.loads(row.release)))
 
 
@@ -70,21 +70,21 @@ class CallRecord:
     at : datetime
         When it was first charged, or answered, in UTC.
     analyst : str
-        Who asked; empty if nobody wrote it down, as in ledgers of older versions.
+        The analyst who asked; empty if the ledger does not record it, as in older versions.
     method : str
         The method.
     question : mapping or None
         The question in full, as the ledger keeps it: arguments, conditions, columns as declared, price. None if it
         could not be written as JSON, or the call failed.
     text, brief : str
-        The question as one would type it, with all arguments that are not None, and of which rows; and in one line,
-        as it was typed if the answer says so, what is long cut short.
+        The question as Python text, with all arguments that are not None and the conditions on rows; and in one
+        line as it was typed, if the answer records it, with long arguments cut.
     charges : sequence of Entry
         What was charged.
     reused : int
-        How many of its measurements were in the ledger already.
+        Number of its measurements that were reused from the ledger.
     answered : bool
-        Whether it was answered: what fails after it has measured stays charged.
+        Whether it was answered: a call that fails after it has measured stays charged.
     """
 
     call: str
@@ -126,12 +126,12 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class CallSelection:
-    """Selection of calls by method, analyst and time, or of one; ``until`` a day includes that day.
+    """Selection of calls by method, analyst and time, or by the id of a call; ``until`` a day includes that day.
 
     Raises
     ------
     ArgumentError
-        If it is not a date.
+        If `since` or `until` is not a date.
     """
 
     method: str | tuple[str, ...] | None = None
@@ -161,7 +161,7 @@ def call_record(
 
 
 def question_as_typed(question: Mapping[str, Any]) -> str:
-    """Write a question of the ledger as it would be typed."""
+    """Return a question of the ledger as Python text, with its conditions and groups."""
     given = {name: value for name, value in question["arguments"].items() if value is not None}
     sentence = _words.call_as_text(
         question["mechanism"], ((name, _words.value_as_text(value)) for name, value in given.items())
@@ -173,7 +173,7 @@ def question_as_typed(question: Mapping[str, Any]) -> str:
 
 
 def _read_time(name: str, given: object) -> str:
-    """Read a time, or a day as its beginning (its end for ``until``); in UTC if no zone is given."""
+    """Convert a time, or a day (its start, or its end for ``until``), to text; in UTC if it has no time zone."""
     try:
         moment = dt.datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:

@@ -34,18 +34,18 @@ _SHARES = "(SELECT coalesce(max(id), 0) FROM shares)"
 
 @dataclass(frozen=True)
 class LedgerState:
-    """State of a ledger: its last charge, call and share.
+    """State of a ledger at one moment: the numbers of its last charge and its last share.
 
     Attributes
     ----------
     ledger : str
-        The ledger's id; empty where dfprivacy before schema 4 wrote the line.
+        The ledger's id; empty in a line that schema 3 or older wrote.
     charge, call : int, str
-        The number of its last charge, and the id of the call that was charged; 0 where there is none.
+        The number of its last charge, and the id of the call that was charged; 0 and empty if there is none.
     shares : int
         The number of the last share of an analyst.
     forgotten : str
-        The moment at which a custodian gave up all this; empty where it still counts.
+        The time at which a custodian ran ``dfprivacy ledger forget``; empty if the state still counts.
     """
 
     ledger: str
@@ -56,7 +56,7 @@ class LedgerState:
 
     @classmethod
     def read(cls, line: bytes) -> LedgerState:
-        """Construct from a line of the file; raise a `ValueError` or the like for a damaged line."""
+        """Construct a state from a line of the file; raise a `ValueError` or the like for a damaged line."""
         plain = json.loads(line)
         if "account" in plain:
             return cls("")
@@ -74,7 +74,7 @@ _NOTHING = LedgerState("")
 
 
 def newest_state(execute: Callable[[str], Any]) -> LedgerState:
-    """Read the state of a ledger, by a function that runs SQL."""
+    """Return the current state of a ledger; `execute` runs SQL on it."""
     last = "(SELECT {} FROM charges ORDER BY id DESC LIMIT 1)"
     row = execute(
         f"SELECT {_ID}, coalesce({last.format('id')}, 0), coalesce({last.format('call')}, ''), {_SHARES}"
@@ -83,7 +83,7 @@ def newest_state(execute: Callable[[str], Any]) -> LedgerState:
 
 
 def lacks_known_state(execute: Callable[[str], Any], seen: LedgerState) -> bool:
-    """Return whether a ledger is another than that of a known state, or lacks its last charge or share."""
+    """Return whether a ledger has another id than a known state, or lacks that state's last charge or share."""
     if not seen.ledger:  # dfprivacy before schema 4 wrote it
         return False
     call = f"(SELECT call FROM charges WHERE id = {seen.charge:d})"  # noqa: S608 - a number
@@ -92,7 +92,7 @@ def lacks_known_state(execute: Callable[[str], Any], seen: LedgerState) -> bool:
 
 
 class StateMemory:
-    """Last known state of the ledger at one path, by which a restored old copy is noticed.
+    """Memory of the last known states of the ledgers at one path, to detect a restored old copy.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The ledger: accounts of people and their tables, in a file or database.
+"""Ledgers: privacy budgets (accounts) of people, and the tables that hold these people, in a file or database.
 
 Every account pays for the tables that hold its people; a table alone has an account of its name. A release is
 charged to it, and the charge is on the disk, before the data are read: a crash can lose an answer that was paid
@@ -90,7 +90,7 @@ class Ledger(Store):
         neighbors : str
             The neighbouring relation.
         shares : mapping of str to Fraction, optional
-            The epsilon that each analyst may spend of it. Those that have theirs already keep it.
+            The epsilon that each analyst may spend of it. Existing shares stay.
 
         Returns
         -------
@@ -209,7 +209,7 @@ class Ledger(Store):
         return self.read(oldest_accounts_first(), lambda row: Account.read(row, self))
 
     def problems(self) -> list[str]:
-        """Return sentences about problems of the accounts."""
+        """Check all accounts, and return a sentence about each problem."""
         accounts, alike = self.accounts(), defaultdict(list)
         for account in accounts:
             alike[name_key(account.name)].append(account.name)
@@ -221,8 +221,8 @@ class Ledger(Store):
         ]
         if self.schema != SCHEMA_VERSION:
             problems.append(
-                "It was made by an older dfprivacy, cannot be brought up to date from here, and can only be read. "
-                "Open it once where tables can be made."
+                "The ledger was made by an older dfprivacy, and can only be read by this process. "
+                "Open it once with permission to create tables, which updates it."
             )
         for account in accounts:
             try:
@@ -234,7 +234,9 @@ class Ledger(Store):
 
 def _refuse_name(name: str) -> None:
     if not name.strip() or not name.isprintable() or len(name) > LENGTH:
-        raise ArgumentError("The name is not a short line of text.", f"Use 1 to {LENGTH} printable characters.")
+        raise ArgumentError(
+            "The name is empty, too long or not printable.", f"Use 1 to {LENGTH} printable characters."
+        )
 
 
 def _refuse_lookalike(name: str, known: Sequence[str], where: str) -> None:
@@ -280,13 +282,13 @@ def _find_table(table: DataTable, known: Sequence[DataTable], where: str) -> Dat
     if not table.edition:
         raise AccountMismatch(
             f"The table {table.name!r} has editions: {', '.join(map(repr, editions))}.",
-            f"Say which one these rows are: edition={editions[-1]!r}.",
+            f"Name the edition of these rows, such as edition={editions[-1]!r}.",
         )
     last = max(editions, key=edition_key)
     if edition_key(table.edition) <= edition_key(last):
         raise AccountMismatch(
             f"The edition {table.edition!r} of {table.name!r} does not come after the last one, {last!r}.",
-            f"Editions go forward: give the new rows a later edition, or name one of "
+            f"Give new rows an edition that sorts after {last!r}, or name a known edition: "
             f"{', '.join(repr(each) for each in editions if each)}.",
         )
     return None
@@ -297,7 +299,7 @@ def _refuse_changed_edition(known: DataTable, table: DataTable) -> None:
     if table.edition and known.size != table.size:
         raise AccountMismatch(
             f"The edition {table.edition!r} of {table.name!r} had a public size of {known.size}, not {table.size}.",
-            "An edition never changes: give the new rows a later one.",
+            "The rows of an edition never change: give the new rows a later edition.",
         )
 
 
@@ -344,7 +346,10 @@ def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
     """Return the file that `open_ledger` would open; raise a `LedgerError` if it is not in a file."""
     file = file_of_address(ledger_address(where))
     if file is None:
-        raise LedgerError("This ledger is not in a file.", "Use the tools of its server.")
+        raise LedgerError(
+            "This ledger is not in a file, but on a database server or in memory.",
+            "Use the backup tools of the server.",
+        )
     return file
 
 

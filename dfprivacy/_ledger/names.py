@@ -73,24 +73,26 @@ def name_key(name: str) -> str:
 
 
 def checked_name(argument: str, name: object) -> str:
-    """Return a new account's, an analyst's or an edition's name, or raise an `ArgumentError`."""
+    """Return a name without spaces around it; raise an `ArgumentError` if it is empty, too long or invisible."""
     if not isinstance(name, str) or not name.strip() or len(name) > LENGTH or has_invisible_characters(name):
-        raise ArgumentError(f"{argument} is not a short line of text.", f"Use 1 to {LENGTH} printable characters.")
+        raise ArgumentError(
+            f"{argument} is empty, too long or not printable.", f"Use 1 to {LENGTH} printable characters."
+        )
     return name.strip()
 
 
 def checked_analyst(name: object) -> str:
-    """Return an analyst's name, or raise an `ArgumentError`."""
+    """Return an analyst's name after checking it, or raise an `ArgumentError`."""
     return checked_name("The analyst's name", name)
 
 
 def checked_edition(edition: object) -> str:
-    """Return an edition, empty for None, or raise an `ArgumentError`."""
+    """Return the name of an edition after checking it, and an empty text for None."""
     return "" if edition is None else checked_name("edition=", edition)
 
 
 def edition_key(edition: str) -> tuple[tuple[str, int], ...]:
-    """Return a key by which editions are in order: "2026-9" before "2026-11".
+    """Return a key that sorts editions by their numbers: "2026-9" before "2026-11".
 
     Examples
     --------

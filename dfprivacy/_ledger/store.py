@@ -1,4 +1,4 @@
-"""Storage of a ledger: its tables in a file or database, transactions, and what is remembered of them elsewhere."""
+"""Storage of a ledger: its database tables, transactions, and checks against the ledger's last known state."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ ROLLED_BACK = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadloc
 
 
 class ChargeStandsError(LedgerError):
-    """The ledger failed during or after the commit of a charge."""
+    """Raised if the ledger fails during or after the commit of a charge, which then stands."""
 
     outcome = "Nothing was released; what was charged stays charged."
 
 
 def retry_rolled_back(write: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function that writes to the ledger: it is repeated if the server rolled it back."""
+    """Decorate a function that writes to the ledger: repeat it if the database server rolled it back."""
 
     @functools.wraps(write)
     def write_with_retries(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -83,7 +83,7 @@ def retry_rolled_back(write: Callable[P, T]) -> Callable[P, T]:
 
 @dataclass(frozen=True)
 class LedgerRecord:
-    """A recorded event of a ledger: made, found, forgotten, restored, or an analyst's key."""
+    """Recorded event of a ledger: "made", "found", "forgotten", "restored", or "key" for a key of an analyst."""
 
     at: datetime
     event: str
@@ -92,12 +92,12 @@ class LedgerRecord:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct an event from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         return cls(read_time(row.at), *map(read_text, row[2:]))
 
 
 class Store:
-    """Tables of a ledger in one place.
+    """Database tables of a ledger, in a file, on a server or in memory, and transactions on them.
 
     Attributes
     ----------
@@ -106,7 +106,7 @@ class Store:
     file : Path or None
         Its file, without symbolic links; None where there is none.
     memory : Memory or None
-        How far it had come when it was last seen here; None for the ledger in memory, and for a passing copy.
+        Its last known states; None for the ledger in memory, and for a temporary copy.
     schema : int
         The version of its tables: an older one if they could not be brought up to date.
     """
@@ -130,12 +130,12 @@ class Store:
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether the ledger keeps measurements."""
+        """Whether the ledger has a table of measurements, as of schema 2."""
         return self.schema > 1
 
     @property
     def keeps_analysts(self) -> bool:
-        """Whether the ledger keeps the names of askers, and shares of analysts."""
+        """Whether the ledger has tables of the analysts who ask, and of their shares, as of schema 3."""
         return self.schema > 2  # noqa: PLR2004 - see `SCHEMA_VERSION`
 
     def records(self) -> list[LedgerRecord]:
@@ -149,7 +149,7 @@ class Store:
         return self.read(table.select().where(table.c.subject == subject).order_by(table.c.id), LedgerRecord.read)
 
     def record(self, event: str, subject: str, value: str) -> None:
-        """Write a record, unless it exists."""
+        """Record an event, unless the same event is recorded with the same subject and value."""
         table, row = tables().records, {"event": event, "subject": subject, "value": value}
         same = table.select().where(*(table.c[name] == each for name, each in row.items()))
         if self.read(same, LedgerRecord.read):  # most often it is there, and needs no writers' lock
@@ -201,9 +201,9 @@ class Store:
 
     @contextmanager
     def transaction(self, *, write: bool = False, failure: type[LedgerError] = LedgerError) -> Iterator[Connection]:
-        """Open one transaction; with `write`, it takes the writers' lock now and is committed at the end.
+        """Open a transaction; with `write`, take the writers' lock at once, and commit at the end.
 
-        No transaction writes a ledger that is another one than was seen before, or lacks what it had then.
+        No transaction writes to a ledger that was replaced by another one, or lacks charges that were seen in it.
         """
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -252,7 +252,7 @@ class Store:
     ) -> list[T]:
         """Read the rows of a query, once for each of several sets of its parameters.
 
-        There are none of a table that an older ledger has not.
+        A table that an older ledger lacks has no rows.
         """
         if self.schema != SCHEMA_VERSION:
             of = cast("list[Table]", query.get_final_froms())
@@ -273,7 +273,9 @@ class Store:
 
     def _usable_engine(self) -> Engine:
         if self._engine is None:
-            raise LedgerError(f"The ledger {self.where} is closed.", "Open it, and protect the data, again.")
+            raise LedgerError(
+                f"The ledger {self.where} is closed.", "Protect the data again, which opens the ledger again."
+            )
         if self.where == MEMORY and os.getpid() != self._process:
             raise LedgerError(
                 "The ledger in memory stays with its process: the copy in a fork would be a second budget.",
@@ -321,13 +323,13 @@ class Store:
                 self.record(*event)
 
     def _required_state(self) -> list[LedgerState]:
-        """Return the state that the ledger must include; refuse one that is not safe to write."""
+        """Return known states that the ledger must include; raise a `LedgerError` if it must not be written."""
         if self.schema != SCHEMA_VERSION:
             raise LedgerError(
-                f"The ledger {self.where} was made by an older dfprivacy, and can only be read from here.",
-                "Open it once where tables can be made.",
+                f"The ledger {self.where} was made by an older dfprivacy, and can only be read by this process.",
+                "Open it once with permission to create tables, which updates it.",
             )
-        if self.memory is None or not self._id:  # a passing copy, or not yet open
+        if self.memory is None or not self._id:  # a temporary copy, or not yet open
             return []
         if self.memory.file_is_lost:
             raise self._lost_ledger_error()
@@ -368,7 +370,7 @@ class Store:
         foreign = [str(name) for name, sql in found if _normalised_sql(str(sql)) not in ours]
         if foreign:
             raise LedgerError(
-                f"The file of the ledger {self.where} holds {ascii(foreign[0])[:50]}, which belongs to no ledger.",
+                f"The file of the ledger {self.where} holds {ascii(foreign[0])[:50]}, which no ledger has.",
                 "Name another file, or restore a backup without it.",
             )
 
@@ -419,7 +421,7 @@ class Store:
             raise
 
     def _backup_beside(self, version: int) -> Path:
-        """Make a backup of the file beside it."""
+        """Copy the ledger's file to a backup in the same folder, and return the path of the backup."""
         file = cast("Path", self.file)
         kept = file.with_name(
             f"{file.name}.schema-{version}.{current_time().translate(str.maketrans('', '', '-:.+'))}"

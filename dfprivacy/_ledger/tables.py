@@ -1,4 +1,4 @@
-"""Tables of a ledger, and strict readers of their rows, so that damage is noticed.
+"""Database tables of a ledger, and functions that read their values and detect damage.
 
 Numbers are exact text (``p/q``), times are ISO 8601 text in UTC. Every reader raises an ordinary error
 (`ValueError`, `TypeError`, `KeyError` and their like) for what dfprivacy never writes;
@@ -78,7 +78,7 @@ class Tables(NamedTuple):
 
 @functools.cache
 def tables() -> Tables:
-    """Return the tables of a ledger."""
+    """Return the definitions of a ledger's database tables."""
     from sqlalchemy import Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
 
     def texts(*names: str) -> list[Column[str]]:
@@ -139,7 +139,7 @@ def tables() -> Tables:
 
 
 def table_definitions(dialect: Dialect) -> list[str]:
-    """Return the SQL that makes all tables and indices."""
+    """Return the SQL statements that create all tables and indices of a ledger."""
     from sqlalchemy.schema import CreateIndex, CreateTable
 
     every = tables().metadata.sorted_tables
@@ -148,17 +148,17 @@ def table_definitions(dialect: Dialect) -> list[str]:
 
 
 def current_time() -> str:
-    """Return the current time as the ledger writes it."""
+    """Return the current time in UTC as ISO 8601 text, as the ledger stores it."""
     return write_time(datetime.now(UTC))
 
 
 def write_time(moment: datetime) -> str:
-    """Write a time in UTC; the texts sort as the times do."""
+    """Convert a time to ISO 8601 text in UTC, which sorts in the order of times."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")
 
 
 def read_time(value: object) -> datetime:
-    """Read a time in UTC."""
+    """Parse a time from ISO 8601 text with a time zone, or raise a `ValueError`."""
     moment = datetime.fromisoformat(read_text(value))
     if moment.tzinfo is None:
         raise ValueError
@@ -166,26 +166,26 @@ def read_time(value: object) -> datetime:
 
 
 def read_text(value: object, *choices: str) -> str:
-    """Read text, one of `choices` if there are any."""
+    """Return a value if it is text, and one of `choices` if they are given, or raise a `ValueError`."""
     if not isinstance(value, str) or (choices and value not in choices):
         raise ValueError
     return value
 
 
 def read_fraction(value: object) -> Fraction:
-    """Read a number that is at least 0, in the form ``p/q``."""
+    """Parse a nonnegative number from text of the form ``p/q``, or raise a `ValueError`."""
     if not _FRACTION.fullmatch(read_text(value)):
         raise ValueError
     return Fraction(str(value))
 
 
 def write_relation(neighbors: str, key: str) -> str:
-    """Write a neighbouring relation, and the key that chooses people's rows; no older dfprivacy can read it."""
+    """Encode a neighbouring relation, and the key that chooses people's rows, as JSON text (schema 5)."""
     return json.dumps({"neighbors": neighbors, "key": key})
 
 
 def read_relation(value: object) -> tuple[str, str]:
-    """Read a neighbouring relation and the key of people's rows, also as schema 4 wrote them."""
+    """Parse a neighbouring relation and the key that chooses people's rows, also from a ledger of schema 4."""
     written = read_text(value)
     if written in _RELATIONS:  # of an account without a key
         return written, ""
@@ -200,7 +200,7 @@ def read_relation(value: object) -> tuple[str, str]:
 
 
 def _read_unit(plain: dict[str, Any]) -> tuple[str, int, str]:
-    """Read the privacy unit: the people's column, rows per person, and the treatment of rows without a person."""
+    """Parse the privacy unit: the people's column, rows per person, and the treatment of rows without a person."""
     whose = read_text(plain["unit"]), plain["max_rows"], read_text(plain["unit_missing"], "omit", "own")
     if type(whose[1]) is not int or whose[1] < 1:
         raise ValueError
@@ -214,14 +214,14 @@ class DataTable:
     Attributes
     ----------
     account, name, edition : str
-        The account that pays for it, its name, and which edition it is; empty where it has no editions.
+        The account that pays for it, its name, and its edition, which is empty if it has no editions.
     whose : tuple of (str, int, str) or None
-        Where a person may have several rows: the column that says whose they are, how many of one person count,
-        and what becomes of those that name nobody.
+        The privacy unit, if a person may have several rows: the column that identifies people, the largest number
+        of rows of a person, and the treatment of rows without a person ("omit" or "own").
     public : tuple of str
         Its public columns.
     size : int or None
-        The number of its rows, or of its people, where that is public.
+        The number of its rows, or of its people; None if it is private.
     """
 
     account: str
@@ -233,7 +233,7 @@ class DataTable:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a table from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         plain = json.loads(row.terms)
         public, size = plain["public"], plain["size"]
         if not isinstance(public, list) or (size is not None and (type(size) is not int or size < 1)):
@@ -244,7 +244,7 @@ class DataTable:
 
     @classmethod
     def read_from_account(cls, row: Row[Any]) -> list[Self]:
-        """Return the one table of an account that schema 4 or older opened, by the account's row; else none."""
+        """Return the one table of an account opened by schema 4 or older, or an empty list for newer accounts."""
         plain = {} if row.neighbors in _RELATIONS else json.loads(read_text(row.neighbors))
         if plain and "unit" not in plain:
             return []
@@ -252,7 +252,7 @@ class DataTable:
         return [cls(row.name, row.name, "", _read_unit(plain) if plain else None, public, None)]
 
     def columns(self) -> dict[str, Any]:
-        """Return the table as values by column of the ledger."""
+        """Return the values of the table's row in the ledger, by column."""
         whose = (
             {} if self.whose is None else dict(zip(("unit", "max_rows", "unit_missing"), self.whose, strict=True))
         )
@@ -275,13 +275,13 @@ class DataTable:
 
     @property
     def words(self) -> dict[str, object]:
-        """Terms of the table as text, in the form of arguments of `protect`."""
+        """Terms of the table as arguments of `protect`, by name."""
         column, max_rows, missing = self.whose or (None, None, "omit")
         return {"unit": column, "max_rows": max_rows, "unit_missing": missing, "public": list(self.public)}
 
 
 def read_accountant(value: str) -> Accountant:
-    """Read the filters of an account."""
+    """Parse the privacy filters of an account from JSON text, or raise a `ValueError`."""
     plain = json.loads(value)
     accountant = Accountant.from_dict(plain)
     sums = {member.name: len(member.caps) for member in accountant.members}
@@ -292,7 +292,7 @@ def read_accountant(value: str) -> Accountant:
 
 
 def read_spent(value: str, accountant: Accountant) -> Spent:
-    """Read the spent total: one sum for each cap of the account."""
+    """Parse a spent total, one sum for each cap of an account's filters, or raise a `ValueError`."""
     plain = json.loads(value)
     spent = Spent.from_list(plain)
     same = spent.to_list() == plain and len(spent.counts) == len(accountant.no_charges.counts)
@@ -303,12 +303,12 @@ def read_spent(value: str, accountant: Accountant) -> Spent:
 
 @dataclass(frozen=True)
 class Measurement:
-    """A measurement to store: noisy sums or values, on their grid.
+    """Measurement to store in the ledger: noisy sums or values, as multiples of a grid step.
 
     Attributes
     ----------
     description : str
-        All that is public and that their law depends on beside the noise, as canonical JSON.
+        All public facts that determine the exact values, as canonical JSON.
     noise : {"laplace", "gaussian", "cube"}
         The kind of noise.
     scale : float
@@ -331,7 +331,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class KeptMeasurement:
-    """A measurement in the ledger, before its values are read.
+    """Measurement that the ledger keeps, without its values.
 
     Attributes
     ----------
@@ -358,7 +358,7 @@ class KeptMeasurement:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a measurement from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
         scale = float.fromhex(row.scale)
         if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
             raise ValueError
@@ -384,7 +384,7 @@ def sha256_of_text(text: str) -> str:
 
 
 def measurement_columns(measurement: Measurement) -> dict[str, Any]:
-    """Return a measurement as values by column of the ledger."""
+    """Return the values of a measurement's row in the ledger, by column."""
     return {
         "description": measurement.description,
         "description_sha256": sha256_of_text(measurement.description),
@@ -397,5 +397,5 @@ def measurement_columns(measurement: Measurement) -> dict[str, Any]:
 
 
 def read_noisy_values(value: bytes) -> NDArray[np.int64]:
-    """Read the noisy values; raise a `ValueError` or the like if they are damaged."""
+    """Convert bytes of the ledger to noisy values; raise a `ValueError` if they are damaged."""
     return np.frombuffer(value, dtype=_STEP).astype(np.int64)

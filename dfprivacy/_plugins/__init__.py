@@ -1,4 +1,4 @@
-"""Discovery of mechanisms.
+"""Discovery of plugins and their mechanisms.
 
 Hooks (`hookspecs`), the loader that survives other people's broken plugins (`loader`), and their methods as text
 for editors and type checkers (`stubs`).

@@ -1,4 +1,4 @@
-"""The hooks of dfprivacy, which plugins implement.
+"""Hooks of dfprivacy: functions that a plugin may implement.
 
 A plugin is a module (or any object) with functions of these names, marked with `hookimpl`. A distribution names its
 plugins as entry points of the group ``dfprivacy``; one that is not installed is given to `dfprivacy.register`.
@@ -67,12 +67,12 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
 
 @hookspec
 def dfprivacy_released(release: Release, account: str) -> None:
-    """Limit BLAS to one thread, and return the previous number of threads.
+    """Receive a new release, before the caller receives it, for example to log it.
 
     Parameters
     ----------
     release : Release
-        What the caller receives; ``release.privacy`` says what was paid.
+        The new release; ``release.privacy`` holds its price.
     account : str
         The data set's name.
 
@@ -107,7 +107,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: type[Any]) -> Sequen
     Parameters
     ----------
     mechanism : Mechanism
-        One of the plugin's own.
+        A mechanism of the plugin.
     case : type
         `dfprivacy_audit.Case`, so that nothing has to be imported.
 

@@ -83,7 +83,7 @@ RESERVED = frozenset(
 
 @dataclass(frozen=True)
 class Plugin:
-    """The state of one plugin.
+    """State of one plugin: its distribution, its methods, and problems with it.
 
     Attributes
     ----------
@@ -118,15 +118,15 @@ class Plugin:
 
     @property
     def origin(self) -> str:
-        """Distribution and version."""
+        """Name and version of the plugin's distribution, or "registered in this process"."""
         return f"{self.distribution} {self.version}" if self.distribution else "registered in this process"
 
 
 @dataclass(frozen=True)
 class LoadedPlugin:
-    """A loaded plugin: its mechanisms by name, and the manager of its hooks.
+    """Plugin in the registry: its state, its mechanisms by name, and the manager of its hooks.
 
-    One that waits has `load`, and the names of the methods for which it waits.
+    A plugin that is not loaded yet has `load`, a function that loads it, and `waits`, the names of its methods.
     """
 
     plugin: Plugin
@@ -138,7 +138,7 @@ class LoadedPlugin:
 
 @dataclass(frozen=True)
 class Registry:
-    """The plugins that were found and the mechanisms that they add.
+    """Registry of the plugins that were found, and of the mechanisms that they add.
 
     Attributes
     ----------
@@ -229,12 +229,12 @@ def registry(method: str | None = None) -> Registry:
     Parameters
     ----------
     method : str, optional
-        The method that is asked: plugins that list others need not be loaded. Default: all are.
+        The method that is needed: plugins that list other methods only are not loaded. Default: load all plugins.
 
     Returns
     -------
     Registry
-        As of now: a later `register` makes another one.
+        The current registry: a later `register` creates another one.
 
     Warns
     -----
@@ -286,7 +286,7 @@ def register(plugin: object, name: str | None = None) -> None:
     Raises
     ------
     PluginError
-        If anything is wrong with it. Then none of it is used.
+        If the plugin has any problem. Then no part of it is used.
 
     Examples
     --------
@@ -369,7 +369,7 @@ def unregister(name: str) -> None:
     Raises
     ------
     PluginError
-        If nothing was.
+        If no plugin was registered under this name.
     """
     global _registry  # noqa: PLW0603
     with _lock:
@@ -509,7 +509,7 @@ def _hook_manager(plugin: object) -> pluggy.PluginManager:
 
 
 def _unknown_hooks(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
-    """Return the names of functions that are marked as hooks although dfprivacy has no such hook."""
+    """Yield a sentence for each problem with a plugin's hooks: none is marked, or dfprivacy has no such hook."""
     hooks = [name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT}_")]
     ((_, plugin),) = manager.list_name_plugin()
     callers = manager.get_hookcallers(plugin) or ()
@@ -532,10 +532,10 @@ def _reason_to_refuse(about: Plugin, item: Any, kept: Mapping[str, Mechanism], o
     if item.name in RESERVED:
         return f"{left_out} every view has an attribute of that name. Give it another name."
     if item.name in kept:
-        return f"{left_out} the plugin registered another of the same name before."
+        return f"{left_out} the plugin registered another mechanism of the same name before."
     if (owner := others.owner(item.name)) is not None:
         return (
-            f"{left_out} plugin {owner} has one of the same name, which is kept. Give it another "
+            f"{left_out} plugin {owner} has a mechanism of the same name, which is kept. Give it another "
             "name, or put one of the two plugins into DFPRIVACY_BLOCK."
         )
     return ""
@@ -552,7 +552,7 @@ def _origin_of_mechanism(about: Plugin, mechanism: Mechanism) -> str:
 def _function_content(function: Any) -> bytes:
     """Return a notebook function's source, defaults and the values of names outside it.
 
-    What cannot be written as JSON is never the same again.
+    A function that cannot be read or pickled gets random bytes, so that it equals no other.
     """
     import cloudpickle  # not needed for what is installed
 

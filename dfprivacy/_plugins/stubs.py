@@ -1,4 +1,4 @@
-"""Stubs of the plugins' methods for type checkers and editors, which cannot see them at run time."""
+"""Type stubs of the plugins' methods, for type checkers and editors."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ _CASES: Mapping[str, Sequence[Mapping[str, str]]] = {
 
 
 def write_stub(mechanisms: Iterable[Mechanism]) -> str:
-    """Write the stub of all methods.
+    """Return the text of a stub file with the methods of all mechanisms.
 
     Parameters
     ----------
     mechanisms : iterable of Mechanism
-        All that are offered, the bundled ones first.
+        All mechanisms, the bundled ones first.
 
     Returns
     -------
     str
-        What stands in ``dfprivacy/_bundled.pyi``: a class with the methods of a view, and one with those of a view
-        by group, of which each returns one result for each group, and none is for the owner alone.
+        The content of ``dfprivacy/_bundled.pyi``: a class with the methods of a view, and one with the methods of a
+        view with groups, which return one result for each group and leave out the methods for the owner alone.
     """
     offered = list(mechanisms)
     forms = [form for each in offered for form in (each, each.own) if form is not None]
@@ -73,7 +73,7 @@ def write_stub(mechanisms: Iterable[Mechanism]) -> str:
 
 
 def _method_stub(mechanism: MethodSignature, returned: str, imports: dict[str, str]) -> str:
-    """Write the stub of a method: one overload for each of its cases."""
+    """Return the stub of a method as text: one overload for each case in `_CASES`."""
     signature = mechanism.signature
     cases = _CASES.get(f"{mechanism.__module__.partition('.')[0]}.{mechanism.name}", ({},))
     text = ""
@@ -97,7 +97,7 @@ def _parameter_stub(parameter: inspect.Parameter, imports: dict[str, str]) -> st
 
 
 def _default_as_text(value: object) -> str:
-    """Write a default; ``...`` if it is not a literal."""
+    """Return a default as Python text; ``...`` if it is not a literal."""
     try:
         ast.literal_eval(repr(value))
     except (ValueError, SyntaxError):
@@ -106,7 +106,7 @@ def _default_as_text(value: object) -> str:
 
 
 def _annotation_as_text(hint: Any, imports: dict[str, str]) -> str:
-    """Write an annotation and collect its imports; `Any` if the stub file cannot import it."""
+    """Return an annotation as Python text and collect its imports; `Any` if a stub file cannot import it."""
     inner = get_args(hint)
     match get_origin(hint):
         case typing.Annotated:

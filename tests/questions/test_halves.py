@@ -129,8 +129,8 @@ def test_a_mechanism_is_both_halves_when_called():
         (lambda curator, a=1: 0, lambda: 0, "no parameter for the result of the first"),
         (lambda curator, a=1: 0, lambda *, a: 0, "no parameter for the result of the first"),
         (lambda curator, a=1: 0, lambda measured, b: 0, "do not fit together: non-default argument"),
-        (lambda curator, a=1: 0, lambda measured, **more: 0, "not passed by name"),
-        (lambda curator, a=1: 0, lambda measured, epsilon=1: 0, "which the core adds"),
+        (lambda curator, a=1: 0, lambda measured, **more: 0, "cannot be passed by name"),
+        (lambda curator, a=1: 0, lambda measured, epsilon=1: 0, "a name that dfprivacy uses"),
     ],
 )
 def test_halves_that_do_not_fit_are_refused(first, second, why):
