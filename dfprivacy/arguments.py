@@ -1,4 +1,4 @@
-"""Checks of arguments, read from the annotations of a function, before anything else happens."""
+"""Checks of arguments by the annotations of a function's parameters."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _TINY = 1e-100  # numbers below it count as 0: parts and squares of them underfl
 
 @dataclass(frozen=True, repr=False)
 class Range:
-    """The range of a numeric parameter: ``Annotated[int, Range(1, 100)]``.
+    """Range of the values of a numeric parameter, for annotations: ``Annotated[int, Range(1, 100)]``.
 
     Parameters
     ----------
     low, high : float, optional
         The ends; None for no end, which leaves all finite numbers. An end of ``math.inf`` is a number of its own.
     exclusive : {"low", "high", "both"}, optional
-        The ends that do not belong to the range themselves.
+        The ends that are excluded from the range.
 
     Examples
     --------
@@ -56,7 +56,9 @@ class Range:
             if end is not None and (math.isnan(number) or (isinstance(end, int) and math.isinf(number))):
                 raise PluginError(f"The end{quoted(end)} of a range is not a number.", "For example Range(0, 1).")
         if self.low is not None and self.high is not None and not self.low < self.high:
-            raise PluginError(f"{self!r} contains no more than one number.", "Give the lower end first.")
+            raise PluginError(
+                f"{self!r} is empty or a single number.", "Pass the lower end first, for example Range(0, 1)."
+            )
 
     def __contains__(self, number: float) -> bool:
         if number != number:  # noqa: PLR0124 - NaN, also where an integer is no float
@@ -89,22 +91,22 @@ Probability: TypeAlias = Annotated[float, Range(0, 1, exclusive="both")]
 """A level, a confidence or a power: above 0 and below 1."""
 
 NanPolicy: TypeAlias = Literal["omit", "fill", "raise"]
-"""What becomes of rows in which a value is missing: left out and not counted, counted with the fill value of the
-column, or refused, where the columns are public."""
+"""Policy for rows with a missing value: leave them out, count them with the fill value of the column, or raise an
+error, which is possible for public columns only."""
 
 
 def hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Resolve the annotations of a function.
+    """Return the annotations of a function, with names in strings resolved.
 
     Parameters
     ----------
     function : callable
-        Any.
+        A function, or an object that wraps one.
 
     Returns
     -------
     dict of str to annotation
-        By parameter, and by ``"return"``. An annotation whose names are not there at run time stays a string.
+        By parameter, and by ``"return"``. An annotation whose names are not defined at run time stays a string.
     """
     function = inspect.unwrap(function)  # as `inspect.signature` does
     hints = {}
@@ -121,29 +123,29 @@ def hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def checked(value: object, hint: object, what: str) -> Any:
-    """Return an argument, checked and converted as its annotation says.
+    """Return an argument, checked and converted according to its annotation.
 
-    `Literal`, `bool`, `int`, `float`, `str`, `None`, their unions, and numbers with a `Range` are checked. Whatever
-    else an annotation says is between the author and the type checker.
+    `Literal`, `bool`, `int`, `float`, `str`, `None`, their unions, and numbers with a `Range` are checked. Other
+    annotations are not checked.
 
     Parameters
     ----------
     value : object
         The argument.
     hint : annotation
-        A resolved annotation; None for none.
+        A resolved annotation; None if the parameter has no annotation.
     what : str
-        What it is, for errors.
+        The name of the argument, for errors.
 
     Returns
     -------
     object
-        The argument; scalars of NumPy as those of Python, for a float any number, or date in days, as a float.
+        The argument; a scalar of NumPy becomes one of Python, and for `float` a number, or a date in days, a float.
 
     Raises
     ------
     ArgumentError
-        If it is something else.
+        If the argument does not fit the annotation.
     """
     kinds = _types_of_hint(hint)
     if kinds is None:
@@ -155,19 +157,19 @@ def checked(value: object, hint: object, what: str) -> Any:
 
 
 def fits(value: object, hint: object) -> bool:
-    """Return whether an annotation can be checked, and allows the value.
+    """Return whether a value fits an annotation that can be checked.
 
     Parameters
     ----------
     value : object
-        What was given.
+        The value.
     hint : annotation
         As for `checked`.
 
     Returns
     -------
     bool
-        False too for an annotation that is not checked.
+        Whether it fits; False for an annotation that is not checked.
     """
     return _convert_by_type(value, _types_of_hint(hint) or ()) is not _NO_MATCH
 
@@ -232,7 +234,7 @@ def _as_float(value: Any) -> float:
 
 
 def _allowed_types(hint: Any, ranges: tuple[Range, ...] = ()) -> tuple[_AllowedType, ...] | None:
-    """Return the types that an annotation allows; None if it cannot be checked."""
+    """Return the types that an annotation allows; None if the annotation cannot be checked."""
     hint = getattr(hint, "__value__", hint)  # of ``type X = ...``
     origin = get_origin(hint)
     if origin is Annotated:

@@ -1,4 +1,4 @@
-"""The command line: ``dfprivacy demo | plugins | stubs | schema | ledger | answer``, and what others add."""
+"""Command line: ``dfprivacy demo | plugins | stubs | schema | ledger | answer``, and commands of plugins."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ _RECORDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line ``dfprivacy``.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        The words after ``dfprivacy``; default: those of the process.
+        The arguments after ``dfprivacy``; default: the arguments of the process.
 
     Returns
     -------
     int
-        0, or 1 after an error that was explained, or where an audit or a look at the ledger found something.
+        Exit status: 0, or 1 after an error, or if an audit or a check of the ledger found a problem.
     """
     words = sys.argv[1:] if arguments is None else arguments
     options = _make_parser(words).parse_args(words)
@@ -81,8 +81,8 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="protect a real survey and ask it questions until the budget is spent")
-    demo.add_argument("--ledger", help="keep the account here instead of in a throwaway file")
-    demo.add_argument("--picture", help="write the picture here instead of to a temporary folder")
+    demo.add_argument("--ledger", help="keep the account in this ledger instead of in a temporary file")
+    demo.add_argument("--picture", help="write the picture to this file instead of to a temporary folder")
     demo.set_defaults(run=_run_demo)
 
     plugins = commands.add_parser("plugins", help="list the plugins, their methods, and plugins that were left out")
@@ -96,9 +96,9 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     stubs.set_defaults(run=_run_stubs)
 
     schema = commands.add_parser("schema", help="write a schema file to fill in, from a table's names and types")
-    schema.add_argument("action", choices=["init"], metavar="init", help="write one")
-    schema.add_argument("data", help="a table, in .parquet, .arrow or .csv; no value of it is looked at")
-    schema.add_argument("--output", help="put it into this new file instead of printing it")
+    schema.add_argument("action", choices=["init"], metavar="init", help="write a new schema file")
+    schema.add_argument("data", help="a table, in .parquet, .arrow or .csv; its values are not read")
+    schema.add_argument("--output", help="write the schema to this new file instead of printing it")
     schema.set_defaults(run=_run_schema)
 
     ledger = commands.add_parser("ledger", help="list the accounts, what they have spent and what is left")
@@ -106,19 +106,19 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
         "account",
         nargs="*",
         metavar="ACCOUNT | backup TARGET | restore SOURCE | forget PATH | key ANALYST KEYFILE",
-        help="show the entries of an account; copy the ledger to a new file; put such a copy back, which never "
-        "lowers what was spent; forget a ledger that was deleted on purpose; record the analyst of a key",
+        help="show the charges of an account; copy the ledger to a new file; restore such a copy, which never "
+        "lowers the spent budget; forget a ledger that was deleted on purpose; record the analyst of a key",
     )
     ledger.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
     ledger.add_argument("--method", help="questions of this method only")
-    ledger.add_argument("--analyst", help="questions that this analyst asked only")
-    ledger.add_argument("--since", help="questions from this day or moment on only, such as 2026-01-31")
-    ledger.add_argument("--until", help="questions up to this day or moment only")
+    ledger.add_argument("--analyst", help="questions of this analyst only")
+    ledger.add_argument("--since", help="questions since this day or time only, such as 2026-01-31")
+    ledger.add_argument("--until", help="questions until this day (included) or time only")
     ledger.add_argument("--json", action="store_true", help="as JSON")
     ledger.add_argument("--csv", action="store_true", help="the questions as CSV")
     ledger.set_defaults(run=_run_ledger, usage=ledger.error)
 
-    answer = commands.add_parser("answer", help="show a custodian the questions of a request, and answer them")
+    answer = commands.add_parser("answer", help="show the questions of a request to a custodian, and answer them")
     answer.add_argument("request", help="the request file that an analyst wrote")
     answer.add_argument("--data", required=True, help="the table, in .parquet, .arrow or .csv")
     answer.add_argument("--schema", required=True, help="its schema file")
@@ -196,7 +196,7 @@ def _run_schema(options: argparse.Namespace) -> None:
         _print_escaped(text, end="")
         return
     write_new_file(options.output, text)
-    _print_escaped(f"{options.output}: what is public about the table, to be filled in")
+    _print_escaped(f"{options.output}: a schema file; fill in the public facts about the table")
 
 
 def _run_ledger(options: argparse.Namespace) -> int:
@@ -213,13 +213,13 @@ def _run_ledger(options: argparse.Namespace) -> int:
             _print_escaped(f"{restore_ledger(source, ledger_file(options.ledger))}: restored")
         case ["forget", path]:
             known = forget_ledger(path)
-            outcome = "given up; a ledger made there is a new budget, and holds a record of this"
-            _print_escaped(f"{path}: {outcome if known else 'no record of it'}")
+            outcome = "forgotten; a ledger made there is a new budget, and holds a record of this"
+            _print_escaped(f"{path}: {outcome if known else 'no charge of this ledger is known'}")
         case ["key", analyst, path]:
             open_ledger(options.ledger).add_key(key_fingerprint(read_key(path)), analyst)
-            _print_escaped(f"{path}: requests that are signed with it are asked by {analyst}")
+            _print_escaped(f"{path}: requests signed with this key are requests of {analyst}")
         case words:
-            options.usage(f"{' '.join(words)!r} is neither an account nor a command")
+            options.usage(f"{' '.join(words)!r} is neither the name of an account nor a command")
     return 0
 
 
@@ -304,7 +304,7 @@ def _run_answer(options: argparse.Namespace) -> int:
 
 
 def _refuse_output(path: str) -> None:
-    """Refuse, before anything is charged, a file that cannot be written."""
+    """Raise an error, before anything is charged, if the file of answers exists or cannot be written."""
     if Path(path).exists():
         raise ArgumentError(f"The file {path} exists.", "Name a new file with --output.")
     if not os.access(Path(path).absolute().parent, os.W_OK):

@@ -1,4 +1,4 @@
-"""One column of a view: the methods that ask about a column first, with the column filled in."""
+"""Column of a view: the view's methods about one column, with that column as first argument."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["DATAFRAME_HINTS", "ColumnView", "Presences"]
 
-_PERSON = "It is one person's value. Ask for a quantile near it: view.quantile(column, [0.01, 0.99], epsilon=...)."
+_PERSON = (
+    "The extreme is one person's value. Ask for a quantile near it: "
+    "view.quantile(column, [0.01, 0.99], epsilon=...)."
+)
 _ROWS = "The number of rows is in view.schema.size, or private: view.count(epsilon=...)."
 DATAFRAME_HINTS = {  # methods of dataframes that views, or grouped views, lack: what to use instead
     **dict.fromkeys(
@@ -30,7 +33,7 @@ DATAFRAME_HINTS = {  # methods of dataframes that views, or grouped views, lack:
     **dict.fromkeys(("min", "max"), _PERSON),
     **dict.fromkeys(
         ("head", "tail", "sample", "iloc", "loc", "values", "unique", "first", "last"),
-        ("Rows are never shown. Look at the table by view.describe(epsilon=...)."),
+        ("Rows are never shown. Explore the table with view.describe(epsilon=...)."),
     ),
     **dict.fromkeys(("shape", "size", "len"), _ROWS),
     "columns": "The names of the columns are list(view).",
@@ -38,15 +41,15 @@ DATAFRAME_HINTS = {  # methods of dataframes that views, or grouped views, lack:
     "mode": "The most frequent category is the first of view.value_counts(column, epsilon=...).",
     "hist": "It is called histogram.",
     "null_count": "It is called missing.",
-    "query": "Keep rows by view.where(age=(low, high)), or view.where(sex='f').",
+    "query": "Select rows with view.where(age=(low, high)), or view.where(sex='f').",
 }
 
 
 class _View(Protocol):
-    """Interface of a view, of all rows or by group."""
+    """Interface of a view, of all rows or with groups."""
 
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Explain what a method would measure."""
+        """Explain what a method would measure, and at what price."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """Return a method by its name."""
@@ -56,7 +59,7 @@ class _View(Protocol):
 
 
 class ColumnView:
-    """One column of a view, or of a view by group: ``view["age"]``.
+    """One column of a view, or of a view with groups: ``view["age"]``.
 
     It has the methods of all installed plugins whose first parameter names a column, without that parameter:
     ``view["age"].mean(epsilon=0.5)`` is ``view.mean("age", epsilon=0.5)``. It holds no values.
@@ -68,19 +71,19 @@ class ColumnView:
 
     @property
     def name(self) -> str:
-        """The column's name."""
+        """Name of the column."""
         return self._column.name
 
     @trimmed
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
-        """Describe what a method would measure of this column, with which noise and at what price.
+        """Explain what a method would measure in this column, with which noise and at what price.
 
         Parameters
         ----------
         method : str
             The method's name.
         *args, **kwargs
-            What it would be called with here.
+            Arguments of the method, without the column.
 
         Returns
         -------
@@ -96,9 +99,9 @@ class ColumnView:
         Parameters
         ----------
         statistics : str or list of str
-            Of those of the method `agg`.
+            Names of statistics, as the method `agg` takes them.
         **kwargs
-            Its other arguments, and the price.
+            Other arguments of `agg`, and the price.
 
         Returns
         -------
@@ -108,7 +111,7 @@ class ColumnView:
         return self._view.agg({self.name: statistics}, **kwargs)
 
     def isna(self) -> Presences:
-        """Select the rows without a value, only to count them: ``view["age"].isna().sum(epsilon=0.1)``.
+        """Select the rows without a value in this column, to count them: ``view["age"].isna().sum(epsilon=0.1)``.
 
         Returns
         -------
@@ -118,7 +121,7 @@ class ColumnView:
         return Presences(self, "missing")
 
     def notna(self) -> Presences:
-        """Select the rows with a value, only to count them: ``view["age"].notna().sum(epsilon=0.1)``.
+        """Select the rows with a value in this column, to count them: ``view["age"].notna().sum(epsilon=0.1)``.
 
         Returns
         -------
@@ -177,7 +180,7 @@ class ColumnView:
     def _refuse_comparison(self, _: object) -> NoReturn:
         raise ArgumentError(
             "Private columns cannot be compared row by row.",
-            f"Keep rows by view.where({self.name}=(low, high)), or view.where({self.name}=[...]).",
+            f"Select rows with view.where({self.name}=(low, high)), or view.where({self.name}=[...]).",
         )
 
     __lt__ = __le__ = __gt__ = __ge__ = _refuse_comparison
@@ -190,7 +193,7 @@ class ColumnView:
 
 
 class Presences:
-    """The rows with or without a value in a column: they are secret, and only their noisy number can be asked.
+    """Rows with, or without, a value in a column, whose noisy number ``sum`` releases.
 
     Attributes
     ----------

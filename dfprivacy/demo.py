@@ -25,7 +25,7 @@ CATEGORIES = {"religious": [1, 2, 3, 4], "rate_marriage": [1, 2, 3, 4, 5]}
 
 
 def load_survey() -> Any:
-    """Load the survey as a pandas DataFrame."""
+    """Return the survey about extramarital affairs as a pandas DataFrame."""
     try:
         from statsmodels.datasets import fair
     except ImportError:
@@ -34,14 +34,14 @@ def load_survey() -> Any:
 
 
 def run(ledger: str, picture: Path) -> None:
-    """Run the demo.
+    """Run the demonstration, and print its questions and answers.
 
     Parameters
     ----------
     ledger : str
-        Where the account is kept.
+        The ledger that keeps the account.
     picture : Path
-        Where the picture is written.
+        The file to which the picture is written.
     """
     try:
         import polars as pl
@@ -119,7 +119,7 @@ def _missing_library(library: str) -> MissingDependency:
 
 
 def protect_survey(frame: Any, ledger: str) -> PrivateFrame:
-    """Protect the survey as a table of any library."""
+    """Protect the survey, in a table of any library, and return its view."""
     return protect(frame, "fair-1978", epsilon=2, bounds=BOUNDS, categories=CATEGORIES, ledger=ledger)
 
 

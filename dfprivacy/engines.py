@@ -1,4 +1,4 @@
-"""Interface for other engines: how their tables are read.
+"""Interface that lets dfprivacy read the tables of another engine.
 
 An engine gives its rows as tables of pandas, Polars or Arrow, part after part, and only the columns that are asked
 for. What the values mean is decided by the house, in one place for every engine. One whose rows are on other
@@ -28,14 +28,14 @@ class WorkersLost(Exception):  # noqa: N818 - it is what happened
 class Keep:
     """A condition on a public column that lets an engine read fewer rows.
 
-    It may keep too many rows, never too few; the core selects the rows afterwards.
+    The engine may return too many rows, never too few; dfprivacy selects the rows afterwards.
 
     Attributes
     ----------
     column : str
-        Of integers or floats if there are limits, of text if there are texts.
+        The column: of integers or floats if `low` or `high` is given, of text if `texts` are given.
     low, high : float or None
-        The numbers that are kept; None where there is no limit. A missing number may go.
+        Limits of the numbers that are kept; None for no limit. Rows with a missing number may be left out.
     texts : tuple of str or None
         The texts that are kept.
     """
@@ -47,16 +47,16 @@ class Keep:
 
 
 class Engine(ABC):
-    """A table of some engine.
+    """Table of an engine, as dfprivacy reads it.
 
     Attributes
     ----------
     library : {"pyarrow", "pandas", "polars"}
-        Whose tables releases make for the owner of such a table.
+        The library of the tables that releases return to users of the engine.
     settled : bool
-        Whether every pass gives the same rows in the same order, unless somebody changes the table.
+        Whether every pass returns the same rows in the same order, unless the table is changed.
     keeps : bool
-        Whether it uses conditions to read less. Its `empty` is a table of Arrow's then.
+        Whether it uses conditions to read less. Then `empty` returns a table of Arrow.
     """
 
     library: str = "pyarrow"
@@ -65,22 +65,22 @@ class Engine(ABC):
 
     @abstractmethod
     def empty(self) -> object:
-        """Return a table of pandas, Polars or Arrow without rows: the columns and their types."""
+        """Return a table of pandas, Polars or Arrow without rows, with the engine's columns and types."""
 
     @abstractmethod
     def rows(self) -> int:
-        """Count the rows."""
+        """Return the number of rows of the table."""
 
     @abstractmethod
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[object]:
-        """Read some columns, part after part.
+        """Read some columns of the table, one part of the rows after the other.
 
         Parameters
         ----------
         columns : sequence of str
-            Which; at least one.
+            Names of the columns; at least one.
         keep : sequence of Keep
-            What may be used to read less, if it `keeps`.
+            Conditions that may be used to read fewer rows, if the engine `keeps`.
 
         Yields
         ------
@@ -94,13 +94,13 @@ class Engine(ABC):
         Parameters
         ----------
         column : str
-            Names people, by integers or text: equal ones are of one person.
+            The column that identifies people, by integers or text.
 
         Returns
         -------
         sequence of Engine
-            Each of so few rows that they may be held in memory. Of a `Cluster`, one, which has all rows of a person
-            in one part.
+            Parts with so few rows that they fit into memory. For a `Cluster`, one part, which has all rows of a
+            person in one partition.
         """
         return [self]
 
@@ -112,10 +112,10 @@ class Engine(ABC):
         own: Sequence[str],  # noqa: ARG002
         others: Sequence[str],  # noqa: ARG002
     ) -> Engine | None:
-        """Join the rows with those of another table, where they are.
+        """Join the rows with the rows of another table, inside the engine.
 
-        Two rows meet if they name the same person, exactly: no number is rounded, no letter taken for another one,
-        and a row that names nobody meets no row.
+        Two rows match if they name the same person exactly: numbers are not rounded, letters not normalised, and a
+        row without a person matches no row.
 
         Parameters
         ----------
@@ -124,25 +124,24 @@ class Engine(ABC):
         on : str
             The column that names people in both: integers, text or bytes in both, or Python objects in both.
         how : {"left", "inner"}
-            Whether a row that meets no other one is kept, with missing values.
+            Whether a row without a match is kept, with missing values.
         own, others : sequence of str
-            The columns of the join: those of this table, with `on`, and those of the other one. No name is among
-            both.
+            The columns of the join: from this table, with `on`, and from the other one. The names differ.
 
         Returns
         -------
         Engine or None
-            The join, whose rows of one person are in an order that follows from the rows of this person in both
-            tables alone, and whose other rows stay in their order; None if the two cannot be joined where they are.
+            The join. The order of a person's rows depends on this person's rows in both tables only; other rows
+            stay in their order. None if the engine cannot join the tables.
         """
         return None
 
     def check_ready(self) -> None:  # noqa: B027 - most are
-        """Raise an error, before anything is charged, if rows cannot be read in this process."""
+        """Raise an error if rows cannot be read in this process; called before anything is charged."""
 
 
 class Cluster(Engine):
-    """A table whose rows are in other processes, or on other machines."""
+    """Table of an engine whose rows are in other processes, or on other machines."""
 
     @abstractmethod
     def split_by_person(self, column: str) -> Sequence[Cluster]:
@@ -152,19 +151,18 @@ class Cluster(Engine):
     def run(
         self, columns: Sequence[str], keep: Sequence[Keep], work: Callable[[Iterator[object]], bytes]
     ) -> Iterator[bytes]:
-        """Call a function on the machines that hold the rows, once for each part, and return its results.
+        """Run a function on the machines that hold the rows, once for each part, and yield its results.
 
         Parameters
         ----------
         columns, keep
             As for `parts`.
         work : callable
-            Takes the tables of one part. It can be pickled by cloudpickle, and holds code and public numbers only.
-            It does not raise: an error could quote the data.
+            Function of the tables of one part. It can be pickled by cloudpickle, and holds code and public numbers
+            only. It raises no errors, which could quote the data.
 
         Yields
         ------
         bytes
-            One for each part, in order. A part that is worked through twice counts once; one that fails makes this
-            fail.
+            One result for each part, in order, even if a part is processed twice; an error if a part fails.
         """

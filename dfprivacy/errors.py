@@ -1,4 +1,4 @@
-"""The exceptions of dfprivacy.
+"""Exceptions of dfprivacy.
 
 ::
 
@@ -76,7 +76,7 @@ class DPError(Exception):
         return " ".join(part for part in (self.what, self.outcome, self.hint) if part)
 
     def after(self, outcome: str) -> Self:
-        """Return the same error with another outcome, because something was charged."""
+        """Return the same error with another `outcome`, the sentence on what was charged or released."""
         other = type(self)(self.what, self.hint)
         other.outcome = outcome
         other.args = (str(other),)
@@ -87,7 +87,7 @@ class DPError(Exception):
 
 
 class NotProtected(DPError, AttributeError):  # noqa: N818 - reads as the sentence it is
-    """The frame has no private view; it is an `AttributeError` too, so that ``hasattr`` returns False."""
+    """Raised for a frame without a private view; an `AttributeError` too, so that ``hasattr`` returns False."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what, hint)
@@ -95,47 +95,47 @@ class NotProtected(DPError, AttributeError):  # noqa: N818 - reads as the senten
 
 
 class ArgumentError(DPError, ValueError):
-    """An argument cannot be used as it is."""
+    """Raised if an argument of a call cannot be used."""
 
 
 class SchemaError(ArgumentError):
-    """A declaration about the table (columns, bounds, categories) cannot be used."""
+    """Raised if a declaration about the table (columns, bounds, categories) cannot be used."""
 
 
 class BudgetError(DPError):
-    """The account does not allow the question."""
+    """Base class of errors about the budget of an account."""
 
 
 class BudgetExceeded(BudgetError):  # noqa: N818
-    """The account cannot pay for the question."""
+    """Raised if the account cannot pay for a question."""
 
 
 class AccountMismatch(BudgetError):  # noqa: N818
-    """The data set's name is known to the ledger with other terms."""
+    """Raised if the ledger knows an account or a table by this name with other terms."""
 
 
 class AwaitingApproval(DPError):  # noqa: N818
-    """The question waits until the custodian approves it."""
+    """Raised for a question that waits until the custodian approves it."""
 
 
 class LedgerError(DPError):
-    """The ledger cannot be read or written, so nothing can be charged."""
+    """Raised if the ledger cannot be read or written, so that nothing can be charged."""
 
 
 class PluginError(DPError):
-    """A plugin cannot be used."""
+    """Raised if a plugin, or a mechanism of a plugin, cannot be used."""
 
 
 class PluginWarning(UserWarning):
-    """A plugin or a part of it is left out, or misbehaves."""
+    """Warning about a plugin that is left out in whole or in part, or fails."""
 
 
 class MissingDependency(DPError, ImportError):  # noqa: N818
-    """An optional library is needed and not installed."""
+    """Raised if an optional library is needed and not installed."""
 
 
 class ReadError(DPError):
-    """The data could not be read. The original error is withheld: its text may quote the data."""
+    """Raised if the data cannot be read. The original error is withheld, as its text may quote the data."""
 
     outcome = "Nothing was released; what was charged stays charged."
 
@@ -182,17 +182,17 @@ def _is_own_frame(frames: TracebackType) -> bool:
 
 
 def _shorten(text: str) -> str:
-    """Shorten a long text, and escape its hidden characters."""
+    """Return a text with its hidden characters escaped, cut at a maximum length."""
     return visible(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…", lines=True)
 
 
 def _rebuild_error(kind: type[DPError], what: str, hint: str, outcome: str) -> DPError:
-    """Rebuild a pickled error with its outcome, which says whether anything was charged."""
+    """Rebuild a pickled error with its `outcome`, the sentence on what was charged or released."""
     return kind(what, hint).after(outcome)
 
 
 def quoted(value: object) -> str:
-    """Quote a short argument for a message; a long one may be a column, whose values must not be shown.
+    """Return ``=value`` for messages, or the type of a long argument, which may be a column of private values.
 
     Parameters
     ----------

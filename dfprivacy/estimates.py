@@ -1,4 +1,4 @@
-"""Mechanisms for a statistic of one column, from functions that compute its estimate and variance from moments."""
+"""Mechanisms for a statistic of one column, defined by a function that computes an estimate from moments."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ private, and the numbers of rows beyond the bounds are released with discrete La
 
 
 def check_squares(column: Column) -> None:
-    """Check that squares of a column's values, and variances of these, are finite within its bounds.
+    """Raise an error if squares of a column's values, or variances of squares, may overflow within its bounds.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def measure_moments(
     by: Column | None = None,
     groups: tuple[Any, ...] | None = None,
 ) -> Measured:
-    """Measure the sums of a number and its square, of all rows or of each group.
+    """Measure the noisy sums of a column and of its squares, over all rows or in each group.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def measure_beyond(
     *,
     counted: bool = False,
 ) -> tuple[NoisyValue, ...]:
-    """Measure how many rows lie beyond the bounds of each column, with K-norm noise of the cube.
+    """Measure the noisy numbers of rows with values beyond the bounds of each column, with K-norm (cube) noise.
 
     A sum of its own: in the vector of other sums with such noise, each coordinate would widen it as any other does.
 
@@ -159,8 +159,8 @@ def measure_beyond(
     Returns
     -------
     tuple of NoisyValue
-        Of each column the rows below and above, and then the rows if they are counted: what
-        `dfprivacy.inference.clipped.shares_beyond_bounds` takes.
+        For each column the numbers of rows below and above its bounds, and then the number of rows if `counted`,
+        as `dfprivacy.inference.clipped.shares_beyond_bounds` takes them.
     """
     if not columns:
         return ()
@@ -181,7 +181,7 @@ def measure_weighted(
     crossed: bool = True,
     noise: Literal["any", "laplace"] = "any",
 ) -> NoisyWeighted:
-    """Measure sums of rows times their sampling weights, of all rows or of each group.
+    """Measure noisy sums of features times sampling weights, over all rows or in each group.
 
     Rows beyond the bounds of the numbers and the weights are counted first, with a thirty-second of the budget, and
     all rows with them where some may be left out or their number is private. The noise is that of the cube or
@@ -211,7 +211,7 @@ def measure_weighted(
     Returns
     -------
     NoisyWeighted
-        From which `dfprivacy.inference.weighted` computes estimates.
+        The noisy sums, from which `dfprivacy.inference.weighted` computes estimates.
 
     Raises
     ------
@@ -271,7 +271,7 @@ def _features_to_sum(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Release):
-    """An estimate, with its errors.
+    """Estimate of a statistic of one column, with its standard errors, confidence interval and test.
 
     Attributes
     ----------
@@ -304,7 +304,7 @@ class Estimate(Release):
     nan_policy : str
         As asked.
     notes : tuple of str
-        What to know before trusting the numbers.
+        Reservations about the numbers.
     clipped : tuple or None
         The shares of the rows below and above the bounds, with the ends of their 95 % intervals: ``((share, low,
         high), (share, low, high))``; of a test, for each group. None where they were not measured.
@@ -360,7 +360,7 @@ class Estimate(Release):
         return [{"term": f"{self.term}({self.column})", **{name: getattr(self, name) for name in names}}]
 
     def _sentence(self) -> str:
-        """Write the estimate, and the result of the test."""
+        """Return the estimate and the result of its test as a sentence."""
         of = f"The {self.term} of {self._label(self.column)}{bounds_phrase(self.covers, self.bounds)}"
         how = uncertainty(self.low, self.high, self.confidence, noise=self._noise_part, p=self.pvalue)
         found = ""
@@ -404,13 +404,13 @@ class Estimate(Release):
         return ConfidenceInterval(*map(float, self._interval(level)))
 
     def _interval(self, level: float) -> tuple[Any, Any]:
-        """Compute the interval at a level from the released sums."""
+        """Compute the confidence interval at a level from the released sums."""
         from dfprivacy.inference.moments import NoisyMoments
 
         if self.term not in _FUNCTIONS:
             raise ArgumentError(
-                f"No statistic {self.term!r} is defined here.",
-                "Define the statistic as it was when the question was asked.",
+                f"No statistic {self.term!r} is defined in this process.",
+                "Define the statistic with dfprivacy.statistic, as it was when the question was asked.",
             )
         found = _infer_statistic(NoisyMoments.from_release(self.released, self.bounds), _FUNCTIONS[self.term])
         return found.interval(level, self.alternative)
@@ -428,7 +428,7 @@ def inference_fields(
     Parameters
     ----------
     found : Inference
-        What is known of it.
+        The inference: the estimate, its errors, and functions for its interval and its p-value.
     null, alternative, alpha, confidence
         As for `Estimate`.
 
@@ -460,7 +460,7 @@ _FUNCTIONS: dict[str, Callable[[Moments], tuple[Any, Any]]] = {}
 def statistic(
     *, null: float | None = None, name: str | None = None
 ) -> Callable[[Callable[[Moments], tuple[Any, Any]]], Mechanism]:
-    """Make a mechanism from a function of the moments of a column.
+    """Return a decorator that makes a mechanism from a function of the moments of a column.
 
     The mechanism has an estimate, an interval, a p-value, free answers to what follows from the same sums,
     ``explain``, ``plan``, ``power``, groups, notes, a picture, and rows for tables.
@@ -560,7 +560,7 @@ def statistic(
             mean: float | None = None,
             spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
         ) -> Mapping[str, Any]:
-            """Make normal values about the middle of the bounds, or about a mean."""
+            """Draw normal values around the middle of the bounds, or around a mean."""
             sd = 2 * column.half * SPREAD if spread is None else spread
             return {column.name: (column.mid if mean is None else mean) + sd * rng.normal(size=n)}
 

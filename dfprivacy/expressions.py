@@ -1,4 +1,4 @@
-"""Columns computed from other columns: a small closed language, evaluated row by row.
+"""Columns computed from other columns, by expressions that are evaluated row by row.
 
 An expression is a tree of operations on columns and constants. It can be written as JSON, so that questions of it
 are replayed and travel in requests. A row's value is a function of that row alone, and the bounds of the values
@@ -64,7 +64,7 @@ _MONDAY = 3  # 1970-01-01 was a Thursday
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels of rows: codes into a list of values, -1 where missing."""
+    """Labels of rows, as codes into a list of values; -1 if missing."""
 
     codes: NDArray[np.intp]
     known: Sequence[Any]
@@ -74,14 +74,14 @@ class Labels:
 
 
 class Span(NamedTuple):
-    """Range of the values of an expression.
+    """Range of the values of an expression: its limits, its possible values and their kind.
 
     Attributes
     ----------
     low, high : float
-        The least and the largest number, infinite where they do not follow.
+        The least and the largest number; infinite if they are not bounded.
     known : tuple or None
-        The possible values, where they are listed.
+        The possible values, if they are listed.
     kind : {"number", "truth", "label"}
         Whether a value is a number, True or False, or a label.
     """
@@ -116,7 +116,7 @@ class LongList(tuple[Any, ...]):  # noqa: SLOT001 - of a tuple, none can have a 
 
 @dataclass(frozen=True)
 class Node:
-    """An operation on columns, constants, and the results of other operations.
+    """Node of an expression tree: an operation on columns, constants, and the results of other operations.
 
     Attributes
     ----------
@@ -133,37 +133,37 @@ class Node:
         if self.depth > _DEPTH_MAX or self.size > _NODES_MAX:
             raise ArgumentError(
                 f"The expression is nested more than {_DEPTH_MAX} deep or has more than {_NODES_MAX:,} operations.",
-                "Make it a column of the table.",
+                "Compute the expression in the table itself, as a column, before protecting it.",
             )
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
-        """The parts that are nodes."""
+        """Operands that are nodes, without constants."""
         return tuple(part for part in self.parts if isinstance(part, Node))
 
     @cached_property
     def depth(self) -> int:
-        """Number of operations above the deepest column."""
+        """Depth of the expression tree, 1 for a column."""
         return 1 + max((part.depth for part in self.nodes), default=0)
 
     @cached_property
     def size(self) -> int:
-        """Number of operations and columns."""
+        """Number of operations and columns in the expression tree."""
         return 1 + sum(part.size for part in self.nodes)
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns, each once."""
+        """Names of the columns in the expression, each once."""
         if self.operation == "col":
             return (str(self.parts[0]),)
         return tuple(dict.fromkeys(name for part in self.nodes for name in part.columns))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the node as plain JSON values, which `from_json` reads."""
+        """Return the expression as JSON values, which `from_json` converts back."""
         return self._write(lambda constant: constant)
 
     def describe(self) -> dict[str, Any]:
-        """Return the node as plain JSON values, with a digest in place of each long list."""
+        """Return the expression as JSON values, with a digest in place of each long list."""
         return self._write(
             lambda constant: {"sha256": constant.sha256} if isinstance(constant, LongList) else constant
         )
@@ -177,7 +177,7 @@ class Node:
 
     @classmethod
     def from_json(cls, plain: object) -> Node:
-        """Read what `to_json` wrote; raise an `ArgumentError` for anything else."""
+        """Convert the result of `to_json` to a node; raise an `ArgumentError` for any other value."""
         return _read_json(plain, _DEPTH_MAX)
 
     def substitute(self, nodes: Mapping[str, Node]) -> Node:
@@ -213,7 +213,9 @@ def _read_json(plain: object, left: int) -> Node:
         if operation in _OPERATIONS and isinstance(written, list):
             parts = [_read_json(each, left - 1) if isinstance(each, Mapping) else each for each in written]
             return _node(operation, *parts)
-    raise ArgumentError("This is not an expression of columns.", 'For example {"/": [{"col": "a"}, {"col": "b"}]}.')
+    raise ArgumentError(
+        "The JSON value is not an expression of columns.", 'For example {"/": [{"col": "a"}, {"col": "b"}]}.'
+    )
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,7 @@ class Formula:
 
     @cached_property
     def span(self) -> Span:
-        """Range of the values; raises a `SchemaError` if an operation does not apply to a column."""
+        """Range of the formula's values; raises a `SchemaError` if an operation does not apply to a column."""
         return self._spans[self.node]
 
     @property
@@ -243,7 +245,7 @@ class Formula:
 
     @cached_property
     def total(self) -> bool:
-        """Whether the values are never missing, because no value of the columns counts as missing."""
+        """Whether the formula's values are never missing, whatever the rows."""
         total = {Node("col", (column.name,)): column.filled for column in self.columns}
         for node in _post_order(self.node):
             if node.operation != "col":
@@ -270,17 +272,17 @@ class Formula:
         return spans
 
     def rows(self, values: Callable[[Column], Floats | Labels]) -> Floats | Labels:
-        """Compute the values of rows.
+        """Compute the value of the formula for each row.
 
         Parameters
         ----------
         values : callable
-            Gives the values of a column: numbers, NaN where missing, or codes into its categories.
+            Function that returns the values of a column: numbers, NaN if missing, or codes into its categories.
 
         Returns
         -------
         ndarray of shape (rows,) or Labels
-            Numbers, NaN where missing, or codes into labels, -1 where missing.
+            Numbers, NaN if missing, or codes into labels, -1 if missing.
         """
         found: list[Any] = []
         with np.errstate(all="ignore"):
@@ -296,7 +298,7 @@ class Formula:
 
     @cached_property
     def _steps(self) -> list[tuple[Any, list[tuple[int | None, Any]], bool]]:
-        """Columns and operations in order of evaluation, with their operands, and whether results are unbounded."""
+        """Columns and operations in order of evaluation, with operands, and whether their range is unbounded."""
         declared, places = {column.name: column for column in self.columns}, dict[Node, int]()
         steps: list[tuple[Any, list[tuple[int | None, Any]], bool]] = []
         for node in _post_order(self.node):
@@ -318,12 +320,12 @@ class Formula:
 
 @dataclass(frozen=True)
 class ComputedColumn(Column):
-    """A column computed from others, as `PrivateFrame.with_columns` makes it.
+    """Column computed from other columns, as `PrivateFrame.with_columns` adds it.
 
     Attributes
     ----------
     formula : Formula
-        The expression that gives its values, which count as limited to the bounds, or as one of the categories.
+        The formula of its values, which are clipped to the bounds, or are one of the categories.
     """
 
     formula: Formula = field(kw_only=True)
@@ -337,7 +339,7 @@ class ComputedColumn(Column):
         return [column.name for column in self.formula.columns]
 
     def values_of(self, rows: Mapping[str, Any]) -> NDArray[Any]:
-        """Compute the column from the values of the columns in its formula.
+        """Compute the values of this column from the values of the columns in its formula.
 
         Parameters
         ----------
@@ -363,40 +365,40 @@ class ComputedColumn(Column):
 
     @property
     def declared_bounds(self) -> list[float] | None:
-        """Declared bounds; None if they follow from the formula."""
+        """Bounds that were declared for the column; None if its bounds follow from the formula."""
         span = self.formula.span
         return None if self.bounds in {None, (span.low, span.high)} else [self.low, self.high]
 
     def describe(self) -> dict[str, Any]:
-        """Return the column as plain JSON values."""
+        """Return the column as JSON values, with digests in place of long lists in the formula."""
         parts = {column.name: column.describe() for column in self.formula.columns}
         return {**super().describe(), "formula": self.formula.node.describe(), "of": parts}
 
     def to_json(self) -> dict[str, Any]:
-        """Return the column as plain JSON values, with the whole formula."""
+        """Return the column as JSON values, with the complete formula."""
         return {**self.describe(), "formula": self.formula.node.to_json()}
 
 
 def computed_column(
     name: str, expression: Expression, columns: Mapping[str, Column], bounds: object = None
 ) -> ComputedColumn:
-    """Return a column that is computed from others.
+    """Return a column with the values of an expression.
 
     Parameters
     ----------
     name : str
         Its name.
     expression : Expression
-        What gives its values.
+        The expression of its values.
     columns : mapping of str to Column
         The columns that the expression names, which may be computed themselves.
     bounds : pair, optional
-        Its bounds; default: what its values can be.
+        Its bounds; default: the range of the expression.
 
     Returns
     -------
     ComputedColumn
-        Its formula names columns of the frame only.
+        The column; its formula has columns of the frame only, with computed columns replaced by their formulas.
 
     Raises
     ------
@@ -446,12 +448,12 @@ def parts_of(column: Column, declared: Mapping[str, Column]) -> tuple[Column, ..
 
 
 def read_column(name: str, **plain: Any) -> Column:
-    """Read what `Column.to_json` returned.
+    """Return the column that `Column.to_json` converted to JSON values.
 
     Parameters
     ----------
     name : str
-        The column.
+        The name of the column.
     **plain
         Plain JSON values.
 
@@ -495,14 +497,14 @@ def _declared_span(column: Column) -> Span:
 
 
 class _MisfitError(Exception):
-    """An operation does not fit its parts."""
+    """Raised for an operation that does not apply to its operands."""
 
 
-# ---- numbers: what operations can give, rounded outward ------------------------------------------------------
+# ---- ranges of numeric results, rounded outward --------------------------------------------------------------
 
 
 def _round_outwards(low: Fraction | float, high: Fraction | float) -> Span:
-    """Return the interval with its ends rounded outwards to floats."""
+    """Return the span from `low` to `high`, with both ends rounded outwards to floats."""
     return Span(_float(low, -math.inf), _float(high, math.inf))
 
 
@@ -521,12 +523,12 @@ def _exact(number: float) -> Fraction | float:
 
 
 def _numbers(*parts: Any) -> list[Span]:
-    """Return the spans of numbers and truth values; raise an error for labels."""
+    """Return the spans of operands that are numbers or truth values; raise an error for labels."""
     spans = [part if isinstance(part, Span) else _constant(part) for part in parts]
     if any(span.kind == "label" for span in spans):
         raise _MisfitError(
             "a label is not a number.",
-            "Give the column bounds if its values are numbers, or map() them to numbers.",
+            "Declare bounds of the column if its values are numbers, or map() its labels to numbers.",
         )
     return spans
 
@@ -589,14 +591,14 @@ def _pow(base: float, power: float) -> float:
 
 
 def _widen(low: float, high: float) -> Span:
-    """Widen an interval by the rounding error of a library function; an end at 0 is exact."""
+    """Return an interval widened by the rounding error of a library function; an end at 0 is exact."""
     for _ in range(4):
         low, high = low and math.nextafter(low, -math.inf), high and math.nextafter(high, math.inf)
     return Span(low, high)
 
 
 def _increasing(function: Callable[[float], float], least: float = -math.inf) -> Callable[[Any], Span]:
-    """Return a function that maps the range of x to that of f(x), for an increasing f defined for x >= `least`."""
+    """Return a function that maps the span of x to the span of f(x), for an increasing f on x >= `least`."""
 
     def span(a: Any) -> Span:
         (a,) = _numbers(a)
@@ -659,11 +661,13 @@ def _equal_span(a: Any, b: Any) -> Span:
 
 
 def _check_known(a: Span, values: Sequence[Any]) -> None:
-    """Raise an error for values that are not among the labels, such as misspelt ones."""
+    """Raise an error if a value is not among the labels of a column."""
     known = {category_key(each) for each in a.known or ()}
     for value in values:
         if category_key(value) not in known:
-            raise _MisfitError(f"{value!r} is not among the labels.", f"These are {list(a.known or ())[:20]!r}.")
+            raise _MisfitError(
+                f"{value!r} is not among the labels.", f"The labels are {list(a.known or ())[:20]!r}."
+            )
 
 
 def _isin_span(a: Span, values: tuple[Any, ...]) -> Span:
@@ -677,13 +681,14 @@ def _isin_span(a: Span, values: tuple[Any, ...]) -> Span:
 def _truths_span(*parts: Any) -> Span:
     if any(not isinstance(part, Span) or part.kind != "truth" for part in parts):
         raise _MisfitError(
-            "& and | and ~ are for comparisons.", 'For example (dp.col("age") >= 65) & (dp.col("sex") == "f").'
+            "the operators &, | and ~ are for comparisons only.",
+            'For example (dp.col("age") >= 65) & (dp.col("sex") == "f").',
         )
     return _TRUTH
 
 
 def _labels_span(values: Sequence[Any]) -> Span:
-    """Return the span of listed results: of numbers if all are numbers, else of labels."""
+    """Return the span of a list of possible results: numbers if all are numbers, else labels."""
     known = tuple(dict.fromkeys(values))
     if any(isinstance(value, str) for value in known):
         return Span(known=known, kind="label")
@@ -718,7 +723,9 @@ def _either_span(a: Any, b: Any) -> Span:
     kinds = {span.kind for span in spans}
     if "label" in kinds:
         if kinds != {"label"}:
-            raise _MisfitError("the result would mix numbers and labels.", "Let both be numbers, or both labels.")
+            raise _MisfitError(
+                "the result would mix numbers and labels.", "Use numbers in both places, or labels in both."
+            )
         return Span(known=tuple(dict.fromkeys(value for span in spans for value in span.known or ())), kind="label")
     if kinds == {"truth"}:
         return _TRUTH
@@ -767,7 +774,7 @@ def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _numbers_of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
-    """Return the number at each row's code; NaN where the code is -1."""
+    """Return for each row the number at the position of its code; NaN if the code is -1."""
     found: Floats = np.array([*numbers, math.nan])[a.codes]
     return found
 
@@ -784,7 +791,7 @@ def _equal_rows(a: Any, b: Any) -> Any:
 
 
 class _Mapping:
-    """A dictionary as a function of rows."""
+    """Function of rows that maps each value by a dictionary."""
 
     def __init__(self, pairs: tuple[Any, ...]) -> None:
         values = {category_key(key): value for key, value in pairs}
@@ -799,7 +806,7 @@ class _Mapping:
         self._of_labels: tuple[object, NDArray[np.intp]] = None, np.zeros(0, dtype=np.intp)
 
     def __call__(self, a: Any) -> Any:
-        """Return the value for each row."""
+        """Return for each row the value that the dictionary has for it; NaN or -1 if it has none."""
         if isinstance(a, Labels):
             labels, places = self._of_labels
             if labels is not a.known:
@@ -812,7 +819,7 @@ class _Mapping:
 
     @cached_property
     def _keys(self) -> Column:
-        """The numbers among the keys, as categories."""
+        """Keys of the dictionary as categories of a column, to look up numbers."""
         return Column("key", categories=tuple(cast("dict[float, int]", self._places)))
 
 
@@ -831,7 +838,7 @@ def _fill_rows(a: Any, value: Any) -> Any:
 
 
 def _positions(known: Sequence[Any], values: Sequence[Any]) -> list[int]:
-    """Return the position of each value in a list."""
+    """Return the position of each value in the list of known values."""
     places = {value: at for at, value in enumerate(known)}
     return [places[value] for value in values]
 
@@ -852,7 +859,7 @@ def _where_rows(a: Any, condition: Floats, b: Any) -> Any:
 
 
 def _whole_days(a: Floats) -> tuple[Any, Floats]:
-    """Return dates as whole days, and an array that is 0 where there is a date and NaN elsewhere."""
+    """Return dates as days without the time, and an array that is 0 for a date and NaN for a missing one."""
     there = np.abs(a) <= _DAYS_MAX
     return np.floor(np.where(there, a, 0.0)).astype("datetime64[D]"), np.where(there, 0.0, math.nan)
 
@@ -887,7 +894,7 @@ def _hour(a: Floats) -> Floats:
 
 
 class _Operation(NamedTuple):
-    """Functions that compute the range of the results of an operation, and the results for rows."""
+    """Two functions of an operation: one computes the range of its results, the other the results for rows."""
 
     span: Callable[..., Span]
     rows: Callable[..., Any]
@@ -946,7 +953,7 @@ FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("heig
 
 
 def _node(operation: str, *parts: Any) -> Node:
-    """Make a node, with its constants checked."""
+    """Return a node after checking the number and kinds of its operands."""
     values = [part.node if isinstance(part, Expression) else part for part in parts]
     read = _READ.get(operation, (_read_operand,) * (2 if operation in _INFIX else 1))
     if len(values) != len(read):
@@ -961,16 +968,20 @@ def _node(operation: str, *parts: Any) -> Node:
 
 def _check_clip(_: Any, low: float, high: float) -> None:
     if low > high:
-        raise ArgumentError(f"clip({low:g}, {high:g}): the interval is reversed.", "Give (low, high).")
+        raise ArgumentError(f"clip({low:g}, {high:g}): the interval is reversed.", "Pass the lower end first.")
 
 
 def _check_cut(_: Any, edges: tuple[float, ...], labels: tuple[Any, ...]) -> None:
     if labels and (len(set(labels)) < len(labels) or len(labels) != len(edges) - 1):
-        raise ArgumentError("labels= of cut() has not one name for each interval.", "Give one less than edges.")
+        raise ArgumentError(
+            f"cut() needs {len(edges) - 1} different labels, one for each interval; it got {len(labels)}, "
+            f"{len(set(labels))} of them different.",
+            "Pass one label less than there are edges.",
+        )
 
 
 def _read_operand(value: Any) -> Any:
-    """Read a node or a number."""
+    """Return an operand that is a node or a finite number, or raise an error."""
     return value if isinstance(value, Node) else _read_constant(value)
 
 
@@ -978,7 +989,8 @@ def _read_constant(value: Any) -> float:
     number = plain_number(value)
     if not math.isfinite(number):
         raise ArgumentError(
-            f"An expression has a part{quoted(value)}.", "Columns and finite numbers can be computed with."
+            f"An expression has the operand{quoted(value)}, which is not a finite number.",
+            "Use columns, dp.col(name), and finite numbers.",
         )
     return number
 
@@ -986,19 +998,20 @@ def _read_constant(value: Any) -> float:
 def _read_power(value: Any) -> float:
     if isinstance(value, Node) or abs(_read_constant(value)) > _POWER_MAX:
         raise ArgumentError(
-            f"An exponent is a number of at most {_POWER_MAX}.", 'For example dp.col("height") ** 2.'
+            f"An exponent must be a constant from {-_POWER_MAX} to {_POWER_MAX}.",
+            'For example dp.col("height") ** 2.',
         )
     return _read_constant(value)
 
 
 def _read_decimals(value: Any) -> float:
     if _read_constant(value) not in range(-15, 16):
-        raise ArgumentError(f"decimals{quoted(value)} is not an integer from -15 to 15.", "Write one.")
+        raise ArgumentError(f"decimals{quoted(value)} is not an integer from -15 to 15.", "For example round(2).")
     return _read_constant(value)
 
 
 def _read_value(value: Any) -> Any:
-    """Read a node, or a constant: a number, a text or a truth value."""
+    """Return an operand that is a node or a constant (a number, a text or a truth value), or raise an error."""
     return value if isinstance(value, Node) else _read_label(value)
 
 
@@ -1067,12 +1080,12 @@ def col(name: str) -> Expression:
     Parameters
     ----------
     name : str
-        The column.
+        The name of the column.
 
     Returns
     -------
     Expression
-        To be computed with: ``dp.col("weight") / dp.col("height") ** 2``.
+        The expression, for formulas such as ``dp.col("weight") / dp.col("height") ** 2``.
 
     Raises
     ------
@@ -1091,7 +1104,7 @@ def col(name: str) -> Expression:
 
 
 class Expression:
-    """A value computed from columns, row by row.
+    """Expression of columns and constants, computed row by row.
 
     It has arithmetic (``+ - * / **`` with a number as exponent, ``abs``), comparisons, ``& | ~`` of these, and
     the methods below. NumPy's ``log``, ``log10``, ``log1p``, ``exp`` and ``sqrt`` take it.
@@ -1112,8 +1125,8 @@ class Expression:
 
     def __bool__(self) -> bool:
         raise ArgumentError(
-            "Whether an expression holds depends on the row.",
-            "Combine comparisons by & and | and ~, each in brackets.",
+            "An expression has no truth value of its own: its value differs from row to row.",
+            "Use & in place of and, | in place of or, ~ in place of not, with each comparison in brackets.",
         )
 
     def __add__(self, other: Any) -> Expression:
@@ -1179,57 +1192,59 @@ class Expression:
     def __array_ufunc__(self, function: Any, method: str, *parts: Any, **given: Any) -> Expression:
         if method != "__call__" or given or function not in _UFUNCS:
             raise ArgumentError(
-                f"{function.__name__} is not an operation on columns.", f"There are {[*_OPERATIONS]!r}."
+                f"The function {function.__name__} cannot be applied to columns.",
+                f"The operations on columns are {[*_OPERATIONS]!r}.",
             )
         return _expression(_UFUNCS[function], *parts)
 
     def abs(self) -> Expression:
-        """Return the absolute value."""
+        """Return the absolute value of the expression."""
         return _expression("abs", self)
 
     def log(self) -> Expression:
-        """Return the natural logarithm; missing where the value is not positive."""
+        """Return the natural logarithm of the expression; missing if its value is not positive."""
         return _expression("log", self)
 
     def log10(self) -> Expression:
-        """Return the logarithm to the base 10; missing where the value is not positive."""
+        """Return the logarithm to base 10 of the expression; missing if its value is not positive."""
         return _expression("log10", self)
 
     def log1p(self) -> Expression:
-        """Return the logarithm of 1 + the value, which is defined at 0."""
+        """Return the natural logarithm of 1 + the expression; missing if its value is not above -1."""
         return _expression("log1p", self)
 
     def exp(self) -> Expression:
-        """Return the exponential."""
+        """Return the exponential of the expression."""
         return _expression("exp", self)
 
     def sqrt(self) -> Expression:
-        """Return the square root; missing where the value is negative."""
+        """Return the square root of the expression; missing if its value is negative."""
         return _expression("sqrt", self)
 
     def round(self, decimals: int = 0) -> Expression:
-        """Return the value rounded to some decimals."""
+        """Return the expression rounded to a number of decimals."""
         return _expression("round", self, decimals)
 
     def clip(self, low: float, high: float) -> Expression:
-        """Return the value limited to an interval, which bounds it."""
+        """Return the expression clipped to an interval, which becomes its bounds."""
         return _expression("clip", self, low, high)
 
     def isin(self, values: Sequence[Any]) -> Expression:
-        """Return whether the value is in a list."""
+        """Return whether the value of the expression is in a list."""
         return _expression("isin", self, values)
 
     def map(self, values: Mapping[Any, Any]) -> Expression:
-        """Return the value that a dictionary gives for each value; missing where it gives none."""
+        """Return the dictionary's value for each value of the expression; missing for other values."""
         return _expression("map", self, values)
 
     def cut(self, edges: Sequence[float], labels: Sequence[Any] | None = None) -> Expression:
-        """Return the interval in which the value lies, as pandas' ``cut`` does.
+        """Return the label of the interval in which the value lies, as pandas' ``cut`` does.
 
         Parameters
         ----------
         edges : sequence of float
-            They increase. An interval holds its upper end, and the first its lower one. Values outside are missing.
+            Increasing edges. Intervals include their upper end, and the first one its lower end too. Values outside
+            are missing.
         labels : sequence, optional
             The names of the intervals; default: ``"[0, 18]"``, ``"(18, 65]"``.
 
@@ -1246,11 +1261,11 @@ class Expression:
         return _expression("cut", self, edges, labels)
 
     def fill(self, value: Any) -> Expression:
-        """Return the column with missing values replaced by a value."""
+        """Return the expression with missing values replaced by a constant."""
         return _expression("fill", self, value)
 
     def where(self, condition: Expression, otherwise: Any) -> Expression:
-        """Return the column where a condition holds, and another value or column elsewhere."""
+        """Return the expression in rows that meet a condition, and another value or expression in other rows."""
         return _expression("where", self, condition, otherwise)
 
     def year(self) -> Expression:

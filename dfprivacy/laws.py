@@ -63,7 +63,7 @@ class NoiseLaw:
 
     @property
     def _ratio(self) -> float:
-        """Step of the noise in units of its scale; 0 where it is negligibly small."""
+        """Grid step of Laplace noise divided by its scale; 0 if it is negligible."""
         ratio = self.step / self.scale if self.scale and self.kind == "Laplace" else 0.0
         return ratio if ratio > _FINE else 0.0
 
@@ -83,7 +83,7 @@ class NoiseLaw:
         return math.sqrt(self.variance)
 
     def half_width(self, confidence: float) -> float:
-        """Return the least r for which the noise lies in [-r, r] with at least that probability.
+        """Return the smallest r such that the noise lies in [-r, r] with at least a given probability.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class NoiseLaw:
         Returns
         -------
         float
-            r, a whole multiple of the step.
+            r; for noise on a grid, a multiple of the step.
         """
         if not self.scale:
             return 0.0
@@ -113,14 +113,14 @@ class NoiseLaw:
         return max(math.ceil(logs / t * (1 + 1e-12)) - 1, 0) * self.step if t else self.scale * logs
 
     def drawn(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Array:
-        """Draw noise with a generator, for simulations only: it gives no privacy.
+        """Draw noise with a NumPy generator, for simulations only: such noise gives no privacy.
 
         Parameters
         ----------
         rng : Generator
-            What draws.
+            The NumPy generator.
         size : int or tuple of int
-            How many.
+            Shape of the draws.
 
         Returns
         -------

@@ -36,7 +36,7 @@ __all__ = ["Arc", "Messages", "RowLabels"]
 
 
 class RowLabels(ABC):
-    """A map from each row to one of N places; a mechanism receives a randomised place for each row.
+    """Map from each row to one of N labels; a mechanism receives a randomised label for each row.
 
     A third party subclasses it, sets `columns` and `places`, and writes `rows`.
 
@@ -49,7 +49,7 @@ class RowLabels(ABC):
 
     Examples
     --------
-    Whether a number is above a threshold, as somebody else might write it:
+    Whether a number is above a threshold:
 
     >>> class Above(RowLabels):
     ...     places = 2
@@ -65,31 +65,31 @@ class RowLabels(ABC):
 
     @property
     def reads(self) -> Sequence[Read]:
-        """How the columns are read: as numbers where they have bounds, else as categories."""
+        """Reads of the columns: as numbers if they have bounds, else as categories."""
         return [number(c) if c.bounds is not None else category(c) for c in self.columns]
 
     @abstractmethod
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Return the place of each row, from 0 to N - 1, shape (batch.size,): a pure function of the row."""
+        """Return the label of each row, from 0 to N - 1, shape (batch.size,): a pure function of the row."""
 
     def describe(self) -> str:
-        """Name the map in words for an explanation."""
+        """Return a description of the map for an explanation."""
         names = ", ".join(column.name for column in self.columns)
         return f"{type(self).__name__}({names})"
 
 
 @dataclass(frozen=True)
 class Messages:
-    """One randomised place for each row, as a mechanism receives them.
+    """Randomised labels, one for each row, as a mechanism receives them from `Curator.randomize`.
 
     Attributes
     ----------
     values : ndarray of int64 of shape (n,)
-        In the order of the rows.
+        The randomised labels, in the order of the rows.
     arc : Arc
-        How they were randomised.
+        The randomised response that drew them.
     noise : MeasurementRecord
-        The same in words.
+        The record of the noise in words.
     """
 
     values: NDArray[np.int64]

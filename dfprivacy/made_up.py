@@ -1,4 +1,4 @@
-"""Made-up rows with an effect, for `dfprivacy.Mechanism.assumes`."""
+"""Synthetic rows with an effect, for `dfprivacy.Mechanism.assumes`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = [
 
 
 def assumed_sd(column: Column, spread: float | None) -> float:
-    """Return a standard deviation in a column's units, by default a sixth of the range.
+    """Return an assumed standard deviation in a column's units, by default a sixth of the range of its bounds.
 
     Parameters
     ----------
     column : Column
         A column with bounds.
     spread : float or None
-        What is said.
+        The assumed standard deviation, if the caller gives it.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def assumed_sd(column: Column, spread: float | None) -> float:
 def cycle_categories(
     column: Column, n: int, groups: Sequence[Any] | None = None, first: float | None = None
 ) -> NDArray[Any]:
-    """Return a category for each of n rows, in order.
+    """Return the position of a category for each of n rows, sorted, so that categories have given shares.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ def cycle_categories(
     groups : sequence, optional
         The categories; default: all.
     first : float, optional
-        The part of the rows that the first has, the others alike; default: all alike.
+        The share of the first category, with equal shares of the others; default: all shares are equal.
 
     Returns
     -------
     ndarray of shape (n,)
-        Places of the categories, rising.
+        Positions of the categories, increasing.
     """
     k = len(column.categories or () if groups is None else groups)
     shares = np.full(k, 1 / k)
@@ -80,24 +80,24 @@ def groups_in_steps(
     spread: float | None,
     first: float | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Make normal groups in the middle of the bounds, each group's mean above the next one's by `effect`.
+    """Draw normal values in groups around the middle of the bounds, each group's mean above the next by `effect`.
 
     Parameters
     ----------
     rng : Generator
-        What draws.
+        The generator.
     n : int
         Number of rows.
     column, by : Column
-        The numbers, and the groups.
+        The column of the values, and the column of the groups.
     groups : sequence or None
         The categories; None for all.
     effect : float
-        In standard deviations.
+        The difference of the means, in standard deviations.
     spread : float or None
         The standard deviation in each group; None for a sixth of the range.
     first : float, optional
-        The part of the rows in the first group; default: all alike.
+        The share of the rows in the first group; default: groups of equal size.
 
     Returns
     -------
@@ -122,22 +122,22 @@ def rows_with_shares(
     share: float,
     first: float | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Make rows in which a category has the same share in all groups, but a larger one in the first.
+    """Draw rows in which a category has the same share in all groups, except for the first group.
 
     Parameters
     ----------
     rng : Generator
-        What draws.
+        The generator.
     n : int
         Number of rows.
     column : Column
         A column with categories.
     hit : category
-        Which of them.
+        The category.
     by, groups, first
         As in `groups_in_steps`; None for all rows together.
     effect, share : float
-        The difference, and the share in the other groups.
+        The difference between the share in the first group and in the others, and the share in the others.
 
     Returns
     -------
@@ -146,7 +146,8 @@ def rows_with_shares(
     """
     if not 0 <= share + effect <= 1:
         raise ArgumentError(
-            f"The share {share + effect:g} is not between 0 and 1.", "Assume another share, or effect."
+            f"The share in the first group, {share:g} + {effect:g} = {share + effect:g}, is not between 0 and 1.",
+            "Change the assumed share or effect: assume={'share': 0.3, 'effect': 0.1}.",
         )
     others = np.array([each for each in column.categories or () if each != hit] or [hit], dtype=object)
     of = np.zeros(n, dtype=int) if by is None else cycle_categories(by, n, groups, first)
@@ -158,5 +159,5 @@ def rows_with_shares(
 
 
 def equal_weights(n: int, weights: Column | None) -> dict[str, NDArray[np.float64]]:
-    """Return sampling weights in the middle of their bounds for all of n rows, by column; none without a column."""
+    """Return a column of n equal sampling weights, in the middle of their bounds; an empty dictionary for None."""
     return {} if weights is None else {weights.name: np.full(n, weights.mid)}

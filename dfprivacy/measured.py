@@ -27,7 +27,7 @@ __all__ = [
 
 
 class ConfidenceInterval(NamedTuple):
-    """An interval, with scipy's names."""
+    """Confidence interval with its ends, ``low`` and ``high``, named as in scipy."""
 
     low: float
     high: float
@@ -35,12 +35,12 @@ class ConfidenceInterval(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasurementRecord:
-    """Record of the noise in one measurement.
+    """Record of one measurement: the measured quantity, its noise and its price.
 
     Attributes
     ----------
     what : str
-        What was measured.
+        The measured quantity, in words.
     kind : str
         ``"discrete Laplace"``, ``"discrete Gaussian"`` or ``"K-norm (cube)"``.
     scale : float
@@ -50,9 +50,9 @@ class MeasurementRecord:
     sensitivity : float
         L1 (Laplace), L2 (Gaussian) or L∞ (cube) sensitivity it was scaled to, in the same units, rounding included.
     epsilon, delta : float
-        What it cost; 0 if it was kept in the ledger.
+        The price; 0 if the measurement was reused from the ledger.
     reused : str
-        When it was measured, if it was kept in the ledger: ISO 8601 in UTC. Else empty.
+        The time at which it was measured, ISO 8601 in UTC, if it was reused from the ledger; else empty.
     dimension : int
         Number of coordinates that noise of the cube was drawn for.
     """
@@ -84,12 +84,12 @@ class MeasurementRecord:
 
 @dataclass(frozen=True)
 class Privacy:
-    """The privacy that was paid for a release.
+    """Privacy guarantee and price of a release, with the question and the measurements behind it.
 
     Attributes
     ----------
     epsilon, delta : float
-        The price. It never exceeds what was asked.
+        The price that was paid. It never exceeds the price of the question.
     neighbors : str
         The neighbouring relation that the guarantee is about.
     noise : tuple of MeasurementRecord
@@ -109,17 +109,17 @@ class Privacy:
     replayed : bool
         Whether this answer was kept in the ledger and cost nothing this time.
     unit : str
-        The column that says whose a row is, where the guarantee is about all rows of one person; else empty.
+        The column that identifies people, if the guarantee is about all rows of one person; else empty.
     max_rows : int
-        How many rows of one person the result counts at most.
+        The largest number of rows of one person that the result counts.
     question : str
-        The call as it would be typed, without its price, and the columns by whose groups it was asked.
+        The call as Python text, without its price, followed by the group columns.
     where : tuple of str
-        Which rows were asked, in words; empty where all were.
+        The conditions on rows, in words; empty if all rows were asked.
     sample : str
-        The secret sample that was asked, in words; empty where no sample was drawn.
+        The secret sample that was asked, in words; empty if all rows were asked.
     found : tuple of str
-        The columns whose bounds were found, not known, each with them and how many rows at most lie beyond.
+        The columns whose bounds were found, not declared, with these bounds and the largest number of rows beyond.
     """
 
     epsilon: float
@@ -152,13 +152,13 @@ class Privacy:
 
     @property
     def note(self) -> str:
-        """Sentence on the secret sample; empty if there is none."""
+        """Sentence on the secret sample that was asked; empty if all rows were asked."""
         of = f"“the table” means {self.sample}: its counts, sums and intervals are about the sample"
         return of if self.sample else ""
 
     @property
     def rows_note(self) -> str:
-        """Sentence on answers that assume independent rows; empty if no person has several rows."""
+        """Sentence of warning if a person may have several rows, which are not independent; else empty."""
         if self.max_rows <= 1:
             return ""
         return (
@@ -204,29 +204,29 @@ class Privacy:
 
 
 def _time(at: str) -> str:
-    """Shorten a time stamp to its second."""
+    """Return a time stamp without fractions of seconds and time zone."""
     return at.partition(".")[0].partition("+")[0]
 
 
 @dataclass(frozen=True)
 class DiscoveredKeys:
-    """Keys that enough rows have, as a mechanism receives them.
+    """Keys whose noisy number of rows reaches a threshold, as `Curator.discover` returns them.
 
     Attributes
     ----------
     keys : tuple
-        The keys, the largest noisy count first: texts and numbers, or tuples of them where several columns were
-        named. True and False are 1 and 0.
+        The keys, the largest noisy count first: texts and numbers, or tuples of them if several columns were named.
+        True and False are 1 and 0.
     counts : ndarray of int
-        The noisy number of rows that hold each. It is biased upwards near the threshold.
+        The noisy number of rows of each key, which is biased upwards near the threshold.
     threshold : int
-        What a noisy count had to reach. Other keys, however many rows hold them, are not there.
+        The smallest noisy count of a key that is returned.
     scale : float
         The scale of the Laplace noise in each count; 0 where the keys are public.
     noise : MeasurementRecord or None
         The same in words; None where the keys are public.
     domain : int or None
-        How many keys there can be, where that is known: then any of them may be shown, though it occurs in no row.
+        Number of possible keys, if a domain was declared: then a key may be returned though it occurs in no row.
     """
 
     keys: tuple[Any, ...]
@@ -238,7 +238,7 @@ class DiscoveredKeys:
 
     @property
     def false(self) -> float:
-        """Upper bound of the expected number of keys that are shown although no row has them."""
+        """Upper bound of the expected number of false positives: returned keys that occur in no row."""
         if self.domain is None or not self.scale:
             return 0.0
         return self.domain * math.exp(-self.threshold / self.scale) / (1 + math.exp(-1 / self.scale))
@@ -246,20 +246,20 @@ class DiscoveredKeys:
 
 @dataclass(frozen=True)
 class SurveyedColumn:
-    """Values that enough rows have in one column, with noisy numbers of rows, as a mechanism receives them.
+    """Values of one column whose noisy number of rows reaches a threshold, as `Curator.survey` returns them.
 
     Attributes
     ----------
     numbers, dates : dict of int to float
-        By interval, the rows with a number, or a date, in it.
+        Noisy numbers of rows with a number, or a date, by position of the interval.
     text, nothing : float
-        The rows with a text, and those with nothing that can be used. 0 where it is not shown.
+        Noisy numbers of rows with a text, and without any usable value; 0 if below the threshold.
     values : dict
-        By value, texts and numbers, the rows that hold it, the most frequent first.
+        Noisy number of rows by value (text or number), the most frequent first.
     threshold : int
-        What a number of rows had to reach. It is biased upwards near it.
+        The smallest noisy number of rows that is returned; numbers near it are biased upwards.
     scale : float
-        The standard deviation of the Gaussian noise in each.
+        The standard deviation of the Gaussian noise in each number.
     """
 
     numbers: Mapping[int, float]
@@ -272,42 +272,42 @@ class SurveyedColumn:
 
 
 class Reveal(Protocol):
-    """A rule that shows noisy sums step by step; the shown sums decide which sums are shown next.
+    """Rule that reveals noisy sums step by step: the revealed sums decide which sums are revealed next.
 
-    `Curator.sum` shows those and draws noise for no others. It is a frozen dataclass of public values, which are
-    part of what the ledger keeps a measurement under.
+    `Curator.sum` draws noise for the revealed sums only. A rule is a frozen dataclass of public values, which
+    are part of the description of a kept measurement.
     """
 
     def next(self, values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which sums are shown next.
+        """Return which sums to reveal next.
 
         Parameters
         ----------
         values : ndarray of shape (groups, d)
-            The noisy sums that were shown so far, of each group of a call, weights taken out; nan of all others.
+            The noisy sums that are revealed so far, of each group of a call, divided by the weights; else NaN.
         scales : ndarray of shape (d,)
-            Scale of the noise in each.
+            Scale of the noise in each sum.
 
         Returns
         -------
         ndarray of bool of shape (groups, d)
-            Those that are, which may hold any that were. If all of them were, there are no more.
+            True for each sum to reveal. If all of these are revealed already, the rule ends.
         """
         ...
 
     def describe(self) -> str:
-        """Describe the rule in words."""
+        """Return a description of the rule in words."""
         ...
 
 
 @dataclass(frozen=True)
 class NoisyValue:
-    """A noisy sum, as a mechanism receives it.
+    """Noisy sums, or the noisy value of a statistic, as `Curator.sum` and `Curator.measure` return them.
 
     Attributes
     ----------
     values : ndarray of the features' shape
-        The noisy sums, weights taken out; nan where a `Reveal` did not show them.
+        The noisy sums, divided by the weights; NaN for sums that a `Reveal` did not reveal.
     scales : ndarray of the features' shape
         The scale of the noise in each of them (b of the Laplace, sigma of the Gaussian); 0 where the sum is public.
     noise : MeasurementRecord or None
@@ -315,7 +315,7 @@ class NoisyValue:
     parts : tuple of NoisyValue
         Of a `~dfprivacy.features.Stack`: the sums of each feature, in its shape. Else empty.
     id : str
-        What tells the measurement from all others, in every process. Empty where nothing is kept of it.
+        Unique id of the measurement in all processes; empty if it is not kept.
     """
 
     values: NDArray[np.float64]

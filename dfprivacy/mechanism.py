@@ -1,4 +1,4 @@
-"""Mechanisms: functions of a curator, marked with `mechanism`."""
+"""Mechanisms: differentially private methods, defined by functions of a curator and the decorator `mechanism`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN = "_own"
 
 @dataclass(frozen=True)
 class Mechanism(MethodSignature):
-    """A differentially private method of views.
+    """Differentially private method of views, made of a function that measures and one that concludes.
 
     Attributes
     ----------
@@ -43,10 +43,10 @@ class Mechanism(MethodSignature):
     local : bool
         Whether its release holds one randomised message for each row.
     planner : callable or None
-        ``planner(curator, ...) -> dict``: what the method could find out, from public numbers only.
+        ``planner(curator, ...) -> dict``: the expected accuracy of the method, from public numbers only.
     maker, finder : callable or None
-        ``maker(rng, n, ..., effect=0.5) -> dict``: made-up rows that hold an effect, and ``finder(release)``:
-        whether it was found; for ``power``.
+        ``maker(rng, n, ..., effect=0.5) -> dict``: synthetic rows with an effect, and ``finder(release)``: whether
+        the release shows the effect; for ``power``.
     preparer : callable or None
         ``preparer(curator, ...) -> dict``: arguments to put in place of those given, before anything is paid.
     own : Mechanism or None
@@ -58,7 +58,7 @@ class Mechanism(MethodSignature):
     check : callable or None
         ``check(...)``: refuses arguments while nothing is paid.
     reader : callable or None
-        ``reader(curator, release, ...) -> (float, measured) or None``: what another answer tells of this one.
+        ``reader(curator, release, ...) -> (float, measured) or None``: this answer computed from another release.
     sources : tuple of str
         The mechanisms whose answers it reads.
     origin : str
@@ -66,7 +66,7 @@ class Mechanism(MethodSignature):
     """
 
     def concludes(self, conclusion: Callable[..., Any]) -> Mechanism:
-        """Set the function that computes the result from what the first function measured.
+        """Set the function that computes the release from the measurements; for use as a decorator.
 
         Parameters
         ----------
@@ -78,16 +78,16 @@ class Mechanism(MethodSignature):
         Returns
         -------
         Mechanism
-            This one: it has the second half from now on, so this can stand as a decorator. Register it afterwards.
+            This mechanism, with the concluding function. Register it afterwards.
 
         Raises
         ------
         PluginError
-            If the two halves do not fit, or there is a second half already.
+            If the parameters of the two functions do not fit together, or the mechanism has a concluding function.
 
         Notes
         -----
-        `explain` runs the first half alone, and calls by group run it for all groups before anything is concluded.
+        `explain` runs the measuring function only. A call by group runs it for all groups before any conclusion.
 
         Examples
         --------
@@ -117,8 +117,8 @@ class Mechanism(MethodSignature):
         Parameters
         ----------
         check : callable
-            ``check(...)`` with the arguments of both halves and no curator: it raises an `ArgumentError` for what
-            the second half could not use. What it returns is left.
+            ``check(...)`` with the arguments of both functions and no curator. It raises an `ArgumentError` for
+            arguments that the concluding function could not use. Its result is ignored.
 
         Returns
         -------
@@ -128,17 +128,16 @@ class Mechanism(MethodSignature):
         return replace(self, check=check)
 
     def plans(self, planner: Callable[..., Mapping[str, Any]]) -> Mechanism:
-        """Return the same mechanism with a planner, for the findings of ``explain``.
+        """Return the same mechanism with a planner, which computes the expected accuracy for ``explain``.
 
         Parameters
         ----------
         planner : callable
-            ``planner(curator, ...)`` with the same arguments as the function; it may use what is public on the
-            curator, and ``curator.planned``, the measurement to come, of which the values are void. It returns a
-            dictionary of what the method could find out. It is called when that is first read or shown, unless
-            nothing is measured, which is what a question about public columns alone may come to. The number
-            it gives as ``"expected relative error"`` is what `PrivateFrame.plan` splits budgets by;
-            a text in its place says that it is not known.
+            ``planner(curator, ...)`` with the same arguments as the function. It may use the public facts of the
+            curator, and ``curator.planned``, the measurement to come, with void values. It returns a dictionary of
+            findings, such as expected errors. It is called when they are first read or displayed, unless nothing
+            is measured, as in a question about public columns. `PrivateFrame.plan` splits an epsilon by the number
+            ``"expected relative error"``; a text in its place says that the error is not known.
 
         Returns
         -------
@@ -148,15 +147,16 @@ class Mechanism(MethodSignature):
         return replace(self, planner=planner)
 
     def reads(self, reader: Callable[..., tuple[float, Any] | None], *sources: str) -> Mechanism:
-        """Return the same mechanism with a reader of kept answers, which may answer it at no charge.
+        """Return the same mechanism with a reader, which computes its answer from kept releases at no charge.
 
         Parameters
         ----------
         reader : callable
-            ``reader(curator, release, ...)`` with the same arguments as both halves, of a release about the same
-            rows, and of columns as they are declared. The curator has planned the measurement, ``curator.planned``.
-            It returns what the second half would conclude from and its standard error, if that is no larger than
-            the one to expect of the measurement; else None. Both are functions of what is public or released.
+            ``reader(curator, release, ...)`` with the arguments of both functions, for a release about the same
+            rows and the same declarations of columns. ``curator.planned`` is the planned measurement. It returns a
+            standard error, and the measurements from which the concluding function computes the answer, if that
+            error is at most the expected error of the planned measurement; else None. Both are functions of public
+            facts and released numbers.
         *sources : str
             Names of the mechanisms whose answers are read.
 
@@ -170,17 +170,17 @@ class Mechanism(MethodSignature):
     def assumes(
         self, maker: Callable[..., Mapping[str, Any]], finder: Callable[[Any], Any] | None = None
     ) -> Mechanism:
-        """Return the same mechanism with a maker of rows that have an effect, for ``power``.
+        """Return the same mechanism with a function that draws synthetic rows with an effect, for ``power``.
 
         Parameters
         ----------
         maker : callable
             ``maker(rng, n, ..., *, effect=0.5) -> dict``: n values for each column, drawn by a NumPy generator. It
-            takes the arguments of the method that it names, or all of them as ``**_``, with a `Column` for each
-            name, and as ``schema`` what is declared of the table. Its other parameters by name are what the caller
-            may assume, and their defaults. The first line of its docstring says what it makes.
+            takes arguments of the method by name, or all of them as ``**_``, with a `Column` for each name, and the
+            declarations of the table as ``schema``. Its other keyword parameters are the assumptions that a caller
+            may change, with their defaults. The first line of its docstring describes the rows.
         finder : callable, optional
-            ``finder(release)``: whether the method has found it; default: ``release.rejected``.
+            ``finder(release)``: whether the release shows the effect; default: ``release.rejected``.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class Mechanism(MethodSignature):
         Raises
         ------
         PluginError
-            If the maker needs what is no argument of the method.
+            If the maker has a parameter without a default that the method does not have.
         """
         _, _, *own = inspect.signature(maker).parameters.values()
         known = {*self.signature.parameters, "schema"}
@@ -201,21 +201,22 @@ class Mechanism(MethodSignature):
         ]
         if lacking:
             raise PluginError(
-                f"The made-up rows of {self.name!r} need {lacking[0]!r}, which is not a parameter of the method.",
-                "Give the parameter of the maker a default.",
+                f"The function that draws rows for {self.name!r} has the parameter {lacking[0]!r}, which is not a "
+                "parameter of the method, without a default.",
+                "Set a default for the parameter.",
             )
         return replace(self, maker=maker, finder=finder)
 
     def prepares(self, preparer: Callable[..., Mapping[str, Any]]) -> Mechanism:
-        """Return the same mechanism with a preparer, for an argument that may be another view.
+        """Return the same mechanism with a preparer, which replaces arguments, such as another view by its answer.
 
         Parameters
         ----------
         preparer : callable
-            ``preparer(curator, ...)`` with the same arguments as the function; it may use what is public on the
-            curator, ask another view a question, at the price of that view's account, and returns a dictionary of
-            the arguments that change. It runs whenever the method is asked, before the question is looked up in
-            the ledger or paid, and never for ``explain``.
+            ``preparer(curator, ...)`` with the same arguments as the function. It may use the public facts of the
+            curator, and ask another view a question, which the account of that view pays; it returns a dictionary
+            of the arguments to replace. It runs at each call of the method, before the question is looked up in the
+            ledger or paid, and never for ``explain``.
 
         Returns
         -------
@@ -225,7 +226,7 @@ class Mechanism(MethodSignature):
         return replace(self, preparer=preparer)
 
     def holds(self, form: Callable[..., Any]) -> Mechanism:
-        """Return the mechanism with an exact form, at no charge, for the table's owner alone.
+        """Return the same mechanism with an exact form, free of charge, for the table's owner alone.
 
         Parameters
         ----------
@@ -259,7 +260,7 @@ def mechanism(
     delta: bool = False,
     local: bool = False,
 ) -> Callable[[Callable[..., Any]], Mechanism]:
-    """Mark a function as a mechanism.
+    """Return a decorator that makes a mechanism from a function of a curator.
 
     Parameters
     ----------
@@ -287,7 +288,7 @@ def mechanism(
     Returns
     -------
     callable
-        What turns the function into a `Mechanism`.
+        A decorator that returns a `Mechanism`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Common parts of plots."""
+"""Functions to draw intervals, legends and forest plots with matplotlib."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _LABELS_HIGH, _LINE_HIGH = 2.6, 1.6  # of the labels of an axis, and of a line o
 
 
 def axes(ax: Any = None, *, height: float = 2.2) -> Any:
-    """Return the axes to draw on.
+    """Return given axes, or new axes in a new figure.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes, optional
         Axes to draw on; default: new ones.
     height : float
-        Of the figure that new ones are in, in inches.
+        Height of a new figure in inches.
 
     Returns
     -------
@@ -65,12 +65,12 @@ def axes(ax: Any = None, *, height: float = 2.2) -> Any:
 
 
 def forest_height(rows: int) -> float:
-    """Return the height in inches of a plot with so many rows."""
+    """Return the height in inches of a forest plot with a number of rows."""
     return 1.1 + 0.3 * max(rows, 3)
 
 
 def text_color(ax: Any) -> str:
-    """Return the colour of text on the axes.
+    """Return the colour of text on matplotlib axes.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ def text_color(ax: Any) -> str:
 
 
 def wrap_label(text: str, width: int = 72) -> str:
-    """Break a label into lines that fit the width of a plot."""
+    """Return a label broken into lines that fit the width of a plot."""
     return textwrap.fill(text, width)
 
 
 def legend_below(ax: Any, *, ncols: int = 2) -> None:
-    """Put the legend below the axis and its label; set the label before."""
+    """Draw the legend below the x axis and its label, which must be set before."""
     lines = ax.get_xlabel().count("\n") + 1
     room = _LABELS_HIGH + _LINE_HIGH * lines
     how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": room}
@@ -109,13 +109,13 @@ def draw_interval(
     ax : matplotlib.axes.Axes
         The axes.
     at : float
-        Where it is drawn on the other axis.
+        Position on the other axis.
     value : float
         The estimate.
     ends : tuple of float
         The interval's ends.
     noise : float, optional
-        The part of its width that noise makes, from 0 to 1; without it the interval is drawn alone.
+        The part of its width that is due to noise, from 0 to 1; None to draw the whole interval only.
     """
     ax.plot(ends, [at, at], color=NOISY, lw=3, solid_capstyle="butt")
     if noise is not None and noise < _ALL:
@@ -124,18 +124,18 @@ def draw_interval(
 
 
 def interval_legend(ax: Any, confidence: float | None, noise: Sequence[float | None], mark: str = "s") -> None:
-    """Write a legend for the intervals and their thick part.
+    """Draw a legend for intervals, and for their thick part that is due to sampling.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        The axes, whose name has to be set before.
+        The axes; their x label must be set before.
     confidence : float or None
         Coverage of the intervals.
     noise : sequence of float or None
-        The part of each interval that noise makes, where it is known.
+        The part of each interval's width that is due to noise; None if it is not known.
     mark : str
-        What the estimates are drawn with.
+        Marker of the estimates.
     """
     named = "interval" if confidence is None else f"{100 * confidence:.4g}% CI"
     all_noise = all(each is not None and each >= _ALL for each in noise)
@@ -160,16 +160,16 @@ def _draw_intervals(
 
 
 def panels(ax: Any, plots: Sequence[tuple[Any, ...]]) -> Any:
-    """Draw a forest plot for each of several units, below each other.
+    """Draw a forest plot for each of several units of measurement, one below the other.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes or None
         Axes to draw on; None: new ones of the height that they need.
     plots : sequence of tuples
-        Of each: names of the estimates, the first on top; the estimates, and the ends of their intervals, None
-        where there is none; what they are, with units and the interval's coverage; and the part of each interval's
-        width that noise makes, None where it is not known.
+        For each plot: names of the estimates, from top to bottom; the estimates, and the ends of their intervals,
+        None if there is none; the label of the axis, with units and the interval's coverage; and the part of each
+        interval's width that is due to noise, None if it is not known.
 
     Returns
     -------
@@ -197,20 +197,20 @@ def forest(
     noise: Sequence[float | None] | None = None,
     confidence: float | None = None,
 ) -> Any:
-    """Draw a forest plot: a number and its interval for each name, the first name on top.
+    """Draw a forest plot: an estimate and its interval for each name, from top to bottom.
 
     Parameters
     ----------
     labels : sequence of str
         The names.
     values : sequence of tuple of three float
-        Of each: the number, and the ends of its interval.
+        For each name the estimate, and the ends of its interval.
     what : str
-        What the numbers are.
+        Label of the axis of the estimates.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on.
     noise : sequence of float or None, optional
-        The part of each interval's width that noise makes.
+        The part of each interval's width that is due to noise.
     confidence : float, optional
         The intervals' coverage.
 
@@ -236,9 +236,9 @@ def stack_plots(labels: Sequence[str], draw: Sequence[Callable[[Any], Any]], ax:
     Parameters
     ----------
     labels : sequence of str
-        A heading for each.
+        A heading for each plot.
     draw : sequence of callable
-        Draws each on axes that it is given.
+        For each plot a function that draws it on given axes.
     ax : matplotlib.axes.Axes, optional
         Axes to draw on.
 

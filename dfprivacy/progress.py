@@ -25,14 +25,14 @@ _TICK_SECONDS = 0.5
 
 
 class Bar(Protocol):
-    """A progress bar."""
+    """Interface of a progress bar."""
 
     def update(self, n: float = 1) -> object:
-        """Add `n` to the work that is done."""
+        """Add `n` to the number of rows or steps that are done."""
 
 
 class _HiddenBar:
-    """A bar that is not displayed."""
+    """Progress bar that is not displayed."""
 
     def update(self, n: float = 1) -> None:
         """Do nothing."""
@@ -40,9 +40,9 @@ class _HiddenBar:
 
 @functools.cache
 def _bar_class() -> Any:
-    """Return a class of bars that share no state with the user's own bars, nor with other processes.
+    """Return a class of progress bars that share no state with the user's own bars, or with other processes.
 
-    A notebook with widgets has a bar of its own; where they are not installed there, text does.
+    In a notebook the bar is a widget; without installed widgets it is text.
     """
     from tqdm.std import tqdm
 
@@ -64,21 +64,21 @@ def _bar_class() -> Any:
 
 
 def progress(total: int | None, what: str = "reading rows", unit: str = " rows") -> AbstractContextManager[Bar]:
-    """Return a bar for a ``with`` statement; its ``update`` adds work that is done.
+    """Return a progress bar for a ``with`` statement; call its ``update`` with the number of rows that are done.
 
     Parameters
     ----------
     total : int or None
-        How many rows or steps there are; None if that is private: then the bar shows the time only.
+        Total number of rows or steps; None if it is private: then the bar shows the elapsed time only.
     what : str
-        What is being done.
+        Description of the work.
     unit : str
-        What is counted.
+        Name of the counted units.
 
     Returns
     -------
     context manager
-        A bar that appears after two seconds where a person is looking, and leaves no trace.
+        A bar that appears after two seconds on a terminal or in a notebook, and is removed at the end.
     """
     if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         return nullcontext(_HiddenBar())
@@ -96,12 +96,12 @@ def progress(total: int | None, what: str = "reading rows", unit: str = " rows")
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show the elapsed time of work that reports no progress, for a ``with`` statement.
+    """Display the elapsed time of work that reports no progress, for a ``with`` statement.
 
     Parameters
     ----------
     what : str
-        What is waited for.
+        Description of the work.
     """
     with progress(None, what) as bar:
         done = threading.Event()

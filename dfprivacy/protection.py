@@ -1,4 +1,4 @@
-"""Protection of a table: check its declarations, open its account, and make its view for ``df.dp``."""
+"""Protection of tables: their declarations are checked, their account is opened, and their view is made."""
 
 from __future__ import annotations
 
@@ -163,11 +163,14 @@ def protect(
         )
     if not isinstance(ledger, str | os.PathLike | None):
         raise LedgerError(
-            f"ledger= is a path or an address, not {type(ledger).__name__}.",
-            "Name a file, or the address of a database.",
+            f"ledger= must be a path or the address of a database, not {type(ledger).__name__}.",
+            "For example ledger='ledger.sqlite', or ledger='postgresql://user@host/database'.",
         )
     if not isinstance(accounting, str | None):
-        raise ArgumentError(f"accounting= is a name, not {type(accounting).__name__}.", 'For example "portfolio".')
+        raise ArgumentError(
+            f"accounting= must be a string, not {type(accounting).__name__}.",
+            'Use "basic", "rdp", "gdp" or "portfolio".',
+        )
     terms: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -187,7 +190,7 @@ def protect(
         "budgets": budgets,
     }
     if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory > 0:
-        raise ArgumentError(f"memory{quoted(memory)} is not a number of bytes.", "For example memory=2e9.")
+        raise ArgumentError(f"memory{quoted(memory)} is not a positive number of bytes.", "For example memory=2e9.")
     if schema is None:
         return _protect_table(df, name, terms, ledger, memory)
     file = read_file(schema)
@@ -203,13 +206,15 @@ def _protect_table(
     memory: float,
     file: SchemaFile | None = None,
 ) -> PrivateFrame:
-    """Check the declarations of a table, open its account, and make its view."""
+    """Check the declarations of a table, open its account, and return its view."""
     given = {term: value for term, value in terms.items() if value is not None or term == "public"}
     payer = checked_name("account=", given["account"]) if "account" in given else name
     edition = checked_edition(given.get("edition"))
     terms = {**_DEFAULTS, **(_terms_of_account(payer, ledger) if "account" in given else {}), **given}
     if "epsilon" not in terms:
-        raise ArgumentError(f"The account {payer!r} has no budget yet.", "Give the total budget: epsilon=1.")
+        raise ArgumentError(
+            f"The account {payer!r} is new and needs a total budget.", "Pass the total epsilon, such as epsilon=1."
+        )
     epsilon, delta = positive_price("epsilon", terms["epsilon"]), parse_delta("delta", terms["delta"])
     shares = _read_shares(terms.get("budgets"), epsilon)
     default = terms.get("default_epsilon")
@@ -219,8 +224,9 @@ def _protect_table(
     size = read_size(terms.get("size"), terms["neighbors"])
     if whose is not None and any(price.domain is None for price in wanted.values()):
         raise ArgumentError(
-            f"Categories are not discovered where a {whose.column!r} may have several rows.",
-            "Declare the categories, or give the possible categories: dp.discover(domain=...).",
+            f"dp.discover() without domain= is for tables with one row a person, and a {whose.column!r} may have "
+            "several rows.",
+            "Declare the categories, or all possible categories: dp.discover(domain=...).",
         )
     named = ("bounds", "public", "missing", "neighbors")
     declarations: dict[str, Any] = {argument: terms.get(argument) for argument in named}
@@ -266,7 +272,7 @@ def _protect_table(
 
 
 def _terms_of_account(name: str, ledger: str | os.PathLike[str] | None) -> dict[str, Any]:
-    """Return the terms of an account, by argument of `protect`; none of an account that is not open yet."""
+    """Return the terms of an account, by argument of `protect`; an empty dictionary for a new account."""
     account = open_ledger(ledger).find_account(name)
     return {} if account is None else {term: getattr(account, term) for term in _OF_ACCOUNT}
 
@@ -288,16 +294,16 @@ def power(
     runs: int = 200,
     seed: int = 0,
 ) -> Power:
-    """Compute how often a method would find an assumed effect, before there is a table.
+    """Compute the power of a method, for an assumed effect, before there is a table.
 
     Parameters
     ----------
     question, n, epsilon, delta
-        As of `PrivateFrame.power`.
+        As for `PrivateFrame.power`.
     bounds, categories, public, neighbors
-        What the columns would be declared as, as for `protect`. There are no others.
+        Declarations of the columns of the table to come, as for `protect`.
     assume, finder, runs, seed
-        As of `PrivateFrame.power`.
+        As for `PrivateFrame.power`.
 
     Returns
     -------
@@ -330,18 +336,21 @@ def power(
 
 
 def _read_shares(budgets: object, epsilon: Fraction) -> dict[str, Fraction]:
-    """Read the analysts' shares of the budget."""
+    """Return the analysts' shares of the budget, by name, after checking them."""
     if budgets is None:
         return {}
     if not isinstance(budgets, Mapping):
         raise ArgumentError(
-            f"budgets= is a dictionary of shares by analyst, not {type(budgets).__name__}.",
+            f"budgets= must be a dictionary of shares by analyst, not {type(budgets).__name__}.",
             "For example {'ana': 0.5}.",
         )
     shares = {checked_analyst(name): positive_price(f"budgets[{name!r}]", share) for name, share in budgets.items()}
     for name, share in shares.items():
         if share > epsilon:
-            raise ArgumentError(f"budgets[{name!r}] is more than the whole budget.", "Give a smaller share.")
+            raise ArgumentError(
+                f"budgets[{name!r}] = {float(share):g} is more than the whole budget, {float(epsilon):g}.",
+                "Set a smaller share.",
+            )
     if len({name_key(name) for name in shares}) < len(budgets):
         raise ArgumentError("Two names of analysts in budgets= look the same.", "Name each analyst once.")
     return shares
@@ -367,12 +376,12 @@ def _register_view(df: object, target: Target) -> PrivateFrame:
 
 
 def view_of(df: object) -> PrivateFrame:
-    """Find the view of a protected frame.
+    """Return the view of a protected frame.
 
     Raises
     ------
     NotProtected
-        If this very object has none.
+        If the frame object itself was not protected.
     """
     frame, known, target = VIEWS.get(id(df), (None, None, None))
     if frame is None or known is None or target is None or frame() is not df:

@@ -1,4 +1,4 @@
-"""Releases: results of methods, and the privacy that was paid for them."""
+"""Releases: results of methods, with the privacy that was paid for them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ __all__ = [
 
 
 class Exact:
-    """An exact result without noise, for the table's owner alone: not a `Release`, and not part of one.
+    """Base class of exact results without noise, for the table's owner alone; they are no releases.
 
     The form of a method for the owner (`dfprivacy.Mechanism.holds`) returns an object of a subclass, which says
     first of all that it is not private. No question takes one as an argument, and none is stored.
@@ -68,7 +68,7 @@ class Exact:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Release(JsonConversion, Displayed):
-    """The result of a method. A subclass is a frozen dataclass with the fields of its result.
+    """Result of a method; each subclass is a frozen dataclass with the fields of its result.
 
     It holds noisy numbers and public ones, never rows, exact statistics or seeds. Two releases of a class are equal
     if their results are, every number and array of them; the privacy that was paid is not compared.
@@ -76,13 +76,13 @@ class Release(JsonConversion, Displayed):
     Attributes
     ----------
     privacy : Privacy or None
-        What was paid; filled in when the release leaves the view.
+        The privacy that was paid, and the question; set when the release leaves the view.
     library : {"pandas", "polars", "pyarrow"}
-        Whose tables it makes where it holds one: the library's that holds the table that was asked.
+        The library of the tables that it returns: that of the protected table.
     column_words : mapping of str to str
-        What columns are called and measured in, where the schema says so, for axes of pictures.
+        Labels of columns with their units, from the schema, for axes of plots.
     column_units : mapping of str to str
-        What they are measured in alone, for sentences.
+        Units of columns, from the schema, for sentences.
     covers : {"table", "population", "sample", "limited table", "limited population", "limited sample"} or None
         Which number the intervals cover: the table's own, as a dataframe has it, or that of a population of which
         the rows are a sample. Limited: of values limited to the declared bounds. None where there is no interval.
@@ -112,7 +112,7 @@ class Release(JsonConversion, Displayed):
         register(cls)
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both releases are of one class and have equal results, to the last bit; NaN equals NaN."""
+        """Return whether two releases have the same class and bitwise equal results; NaN equals NaN."""
         if type(self) is not type(other) or not isinstance(other, Release):
             return NotImplemented
         return self is other or self._comparable_json == other._comparable_json
@@ -176,11 +176,11 @@ class Release(JsonConversion, Displayed):
         return format(_number_of(self), spec) if spec else str(self)
 
     def paid(self, privacy: Privacy) -> Self:
-        """Return the result with the privacy that was paid for it, and notes on samples and found bounds."""
+        """Return the same result with the privacy that was paid for it, and notes on samples and found bounds."""
         return replace(self._with_notes_on(privacy), privacy=privacy)
 
     def _with_notes_on(self, privacy: Privacy) -> Self:
-        """Return the result with the rows that it covers and the notes that follow from its privacy."""
+        """Return the same result with `covers` and notes adapted to its privacy record."""
         changes: dict[str, Any] = {}
         notes = self.result.get("notes")
         if self.covers is not None:
@@ -231,11 +231,11 @@ class Release(JsonConversion, Displayed):
         return list_text([self._with_units(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
-        """Return the parts of the release, each with the categories, by column, that select its rows."""
+        """Return the parts of the release, such as groups, each with the categories by column of its rows."""
         return [({}, self)]
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the release's numbers by name, under draws of its noise, which are in the last axis of each array.
+        """Return the release's numbers by name, under draws of its noise along the last axis of each array.
 
         An array of a tuple, a dictionary or an array has the same shape as the field. The draws follow from the ids
         of measurements (`dfprivacy.inference.draws.noise_draws`), so that answers that share one share its noise.
@@ -298,7 +298,7 @@ def _is_number(value: object) -> bool:
 
 
 def main_number(release: Release) -> Any:
-    """Return the main number of a release; None if it has none or several."""
+    """Return the main number of a release, such as its estimate; None if it has no single main number."""
     value = getattr(release, release._estimate, None)  # noqa: SLF001 - of our own kind
     return value if _is_number(value) else None
 
@@ -307,7 +307,7 @@ def _number_of(release: Release) -> float:
     value = main_number(release)
     if value is None:
         raise ArgumentError(
-            f"{type(release).__name__} is not about one number.", "Name one of its attributes, or use to_frame()."
+            f"{type(release).__name__} has no single main number.", "Use one of its attributes, or to_frame()."
         )
     return float(value)
 
@@ -320,7 +320,7 @@ def _compare_numbers(comparison: Callable[[float, float], bool], release: Releas
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Value(Release):
-    """A result without its own class: a number, an array, or a dictionary of them."""
+    """Release without a class of its own: a number, an array, or a dictionary of them."""
 
     value: Any
 
@@ -348,7 +348,9 @@ class Groups(Release, Generic[R_co]):
     @trimmed
     def __getitem__(self, key: object) -> R_co:
         if key not in self.groups:
-            raise ArgumentError(f"There is no such group of {self.by!r}.", f"The groups are {list(self.groups)!r}.")
+            raise ArgumentError(
+                f"The answer by {self.by!r} has no group with this key.", f"The groups are {list(self.groups)!r}."
+            )
         return self._group_release(self.groups.index(key))
 
     def __len__(self) -> int:
@@ -359,7 +361,7 @@ class Groups(Release, Generic[R_co]):
         return iter(self.groups)
 
     def keys(self) -> tuple[Any, ...]:
-        """Return the groups, as the keys of a dictionary: ``dict(groups)`` has a release for each."""
+        """Return the groups, as keys of a dictionary: ``dict(groups)`` has a release for each group."""
         return self.groups
 
     def values(self) -> list[R_co]:
@@ -367,7 +369,7 @@ class Groups(Release, Generic[R_co]):
         return [release for _, release in self.items()]
 
     def items(self) -> list[tuple[Any, R_co]]:
-        """Return each group with its release, in order; a release names its rows and the price of all groups."""
+        """Return pairs of group and release, in order; each release has the conditions of its group's rows."""
         return [(key, self._group_release(at)) for at, key in enumerate(self.groups)]
 
     def _group_release(self, at: int) -> R_co:
@@ -389,7 +391,7 @@ class Groups(Release, Generic[R_co]):
         return any(each._assumes_independent_rows for each in self.releases)  # noqa: SLF001 - of our own kind
 
     def _group_keys(self) -> list[dict[str, Any]]:
-        """Return each group's category by column."""
+        """Return the key of each group as a dictionary of categories by column."""
         if isinstance(self.by, str):
             return [{self.by: key} for key in self.groups]
         return [dict(zip(self.by, key, strict=True)) for key in self.groups]
@@ -402,7 +404,7 @@ class Groups(Release, Generic[R_co]):
         return [", ".join(map(str, named.values())) for named in self._group_keys()]
 
     def _grid(self) -> Grid | None:
-        """Return the groups' tables, stacked if their columns agree; else one row of facts for each group."""
+        """Return the stacked grids of all groups, if their columns agree, or a grid with one row for each group."""
         tables = [release._grid() for release in self.releases]  # noqa: SLF001 - of our own kind
         if facts := all(table is None for table in tables):
             tables = [facts_row(release._full_rows()) for release in self.releases]  # noqa: SLF001 - as above
@@ -429,7 +431,7 @@ class Groups(Release, Generic[R_co]):
         return Grid((f"{by:<{wide}}  {own}", *rest), cells)
 
     def _group_facts(self) -> list[tuple[str, str]]:
-        """Return the facts that differ between groups, and the facts that all groups share."""
+        """Return the facts that differ between groups, labelled by group, followed by the common facts."""
         every = [replace(release, privacy=self.privacy)._full_rows() for release in self.releases]  # noqa: SLF001 - own
         if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
             every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
@@ -467,7 +469,7 @@ class Groups(Release, Generic[R_co]):
         return replace(made, releases=tuple(each.with_library(library, words, units) for each in self.releases))
 
     def _sentence(self) -> str:
-        """Write which groups have the lowest and the highest number; else the answer of the first group."""
+        """Return a sentence on the groups with the lowest and highest number, or else on the first group."""
         by = [self.by] if isinstance(self.by, str) else [*self.by]
         labels, told = self._labels(), [after_colon(each._qualified_sentence) for each in self.releases]  # noqa: SLF001 - of our own kind
         of = f"{len(self)} group{'s' * (len(self) != 1)} of {self._label(*by)}"
@@ -478,7 +480,7 @@ class Groups(Release, Generic[R_co]):
         return f"{of}, one answer each. {labels[0]}: {told[0]}"
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw a number and its interval for each group, or else the groups' plots, one below the other.
+        """Draw the estimate and interval of each group, or else the plots of all groups, one below the other.
 
         Parameters
         ----------
@@ -508,7 +510,7 @@ class Groups(Release, Generic[R_co]):
         return ax
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows of each group, the group in the first column or columns.
+        """Return the rows of all groups as dictionaries, with the group in the first column or columns.
 
         Returns
         -------
@@ -520,7 +522,7 @@ class Groups(Release, Generic[R_co]):
 
 
 def _number_with_ends(release: Release) -> tuple[float, float, float] | None:
-    """Return the main number of a release with the ends of its interval, if it has them."""
+    """Return the main number of a release and the ends of its interval; None if any of them is not finite."""
     value, *ends = (getattr(release, name, None) for name in (release._estimate, "low", "high"))  # noqa: SLF001
     known = all(isinstance(each, float) and math.isfinite(each) for each in (value, *ends))
     return (value, *ends) if known else None  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""Views of tables elsewhere: each question is sent to the server that holds the rows, and its answer comes back."""
+"""Views of tables on a server, which receives each question, answers it and returns the release."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def connect(
     Parameters
     ----------
     url : str
-        The server's address, ``"https://clinic.example"``. Without TLS it must be this machine's own, for a token
-        would be seen on its way.
+        The server's address, ``"https://clinic.example"``. An address without TLS (``http://``) must be this
+        machine, since others could read the token on the network.
     table : str, optional
         The table's name; default: the only one that the server has.
     token : str, optional
-        What the custodian gave to the analyst; default: the environment variable ``DFPRIVACY_TOKEN``.
+        The token that the custodian gave to the analyst; default: the environment variable ``DFPRIVACY_TOKEN``.
     cafile : str or path, optional
-        The certificates that the server's is checked with; default: those of the operating system.
+        The certificates that verify the server's certificate; default: those of the operating system.
 
     Returns
     -------
     RemoteFrame
-        A view with all methods of one that `protect` returns. Rows stay where they are.
+        A view with all methods of a view of `protect`. The rows stay on the server.
 
     Raises
     ------
@@ -89,24 +89,31 @@ def connect(
         (table,) = names
     if table not in names:
         which = f"no table {table!r}" if table is not None else f"{len(names)} tables"
-        raise ArgumentError(f"The server has {which} for you.", f"It has {names!r}: connect(url, name).")
+        raise ArgumentError(
+            f"The server has {which} for this token.", f"Name one of its tables {names!r}: connect(url, name)."
+        )
     return server.view_of(str(table))
 
 
 class Server:
-    """A server, as a client sees it: an address, and a token that says who asks."""
+    """Client of a server: sends requests to its address, with the token of an analyst."""
 
     def __init__(self, url: object, token: str | None, cafile: str | os.PathLike[str] | None = None) -> None:
         parts = urlsplit(url) if isinstance(url, str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ArgumentError(f"url{quoted(url)} is no address.", "For example https://clinic.example.")
+            raise ArgumentError(
+                f"url{quoted(url)} is not an http or https address.", "For example https://clinic.example."
+            )
         if parts.scheme == "http" and parts.hostname not in _HERE:
             raise ArgumentError(
-                "Without TLS, the token could be read on its way.", "Use the server's address with https://."
+                "Without TLS, others could read the token on the network.",
+                "Use the server's address with https://.",
             )
         secret = token if token is not None else os.environ.get(VARIABLE, "")
         if not isinstance(secret, str) or not secret.strip().isascii() or not secret.strip().isprintable():
-            raise ArgumentError("The token is no line of text.", "Pass the token as the custodian gave it.")
+            raise ArgumentError(
+                "The token is not a line of printable ASCII text.", "Pass the token as the custodian gave it."
+            )
         if not secret.strip():
             raise ArgumentError("No token was given.", f"Pass token=, or set {VARIABLE}.")
         self.where = f"{parts.scheme}://{parts.netloc}"
@@ -127,31 +134,31 @@ class Server:
             if isinstance(error, ArgumentError):
                 raise
             raise LedgerError(
-                f"The server {self.where} answered what this version cannot read.",
+                f"This version of dfprivacy cannot read the answer of the server {self.where}.",
                 "Install the server's version of dfprivacy.",
             ) from error
 
     # ---- requests
 
     def get(self, *path: str) -> Any:
-        """Get what the server says."""
+        """Send a GET request for a path, and return the JSON values of the answer."""
         return self._send("GET", path, None)
 
     def post(self, *path: str, body: Any) -> Any:
-        """Send plain JSON values, and return the answer's."""
+        """Send JSON values in a POST request to a path, and return the JSON values of the answer."""
         return self._send("POST", path, json.dumps(body, allow_nan=False).encode())
 
     def check_version(self) -> None:
-        """Raise a `LedgerError` if the server speaks another protocol."""
+        """Raise a `LedgerError` if the server uses another version of the protocol."""
         said = self.get("hello")
         if said.get("protocol") != PROTOCOL:
             raise LedgerError(
                 f"The server has dfprivacy {str(said.get('dfprivacy'))[:20]}, and this is {version('dfprivacy')}.",
-                "Install the server's version.",
+                "Install the server's version of dfprivacy.",
             )
 
     def view_of(self, name: str) -> RemoteFrame:
-        """Return the view of a table by its name."""
+        """Return the view of a table of the server, by the table's name."""
         said = self.get("table", name)
         with self.reporting_damage():
             terms, default = said["account"], said["default_epsilon"]
@@ -179,9 +186,9 @@ class Server:
             status, content = self._exchange(method, where, body)
         except (OSError, http.client.HTTPException) as error:
             raise LedgerError(
-                f"The server {self.where} cannot be reached, or broke off: {type(error).__name__}.",
-                "Ask again: what was answered is kept there, and costs nothing.",
-            ).after("What was charged, if anything, the server has kept with its answer.") from None
+                f"The server {self.where} cannot be reached, or ended the connection: {type(error).__name__}.",
+                "Ask again: an answer that the server has computed is kept there, and costs nothing.",
+            ).after("If the question was charged, the server has kept its answer.") from None
         with self.reporting_damage():
             plain = json.loads(content) if content else {}
             if status >= 400:  # noqa: PLR2004 - errors of HTTP
@@ -189,7 +196,7 @@ class Server:
         return plain
 
     def _exchange(self, method: str, where: str, body: bytes | None) -> tuple[int, bytes]:
-        """Send a request on a connection of its own, and return the status and the content of the answer."""
+        """Send one HTTP request on a new connection, and return the status and the content of the answer."""
         kind = (
             http.client.HTTPConnection
             if self._tls is None
@@ -209,7 +216,7 @@ class Server:
 
 @dataclass(frozen=True)
 class RemoteAccount(Account):
-    """An account whose ledger a server keeps: what is known of it is asked there, and nothing is charged here."""
+    """Account whose ledger is on a server: all facts are requested from the server, which alone charges it."""
 
     table: str = field(default="", repr=False)
 
@@ -218,7 +225,7 @@ class RemoteAccount(Account):
         return self.ledger  # type: ignore[return-value]
 
     def ask(self, question: Question) -> Release:
-        """Send a question; return its answer."""
+        """Send a question to the server, and return its answer."""
         with waiting("the server is at work"):
             plain = self._server.post("ask", self.table, body=plain_question(question).to_dict())
         with self._server.reporting_damage():
@@ -237,7 +244,7 @@ class RemoteAccount(Account):
             return read_account_answer(what, plain["answer"])
 
     def spent(self) -> Spent:
-        """Return what was spent so far."""
+        """Return the total that was charged to the account so far, in the sums of its filters."""
         return read_spent(json.dumps(self._asked("spent")), self.accountant)
 
     def total_charged(self) -> Fraction:
@@ -253,7 +260,7 @@ class RemoteAccount(Account):
         return list(self._asked("tables"))
 
     def shares(self) -> list[Any]:
-        """Return nothing: shares of analysts are shown by the server's page."""
+        """Return an empty list, as a client does not receive the shares of analysts."""
         return []
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
@@ -266,17 +273,17 @@ class RemoteAccount(Account):
         return found
 
     def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
-        """Return answers of the wanted calls, newest first, after skipping some."""
+        """Return answers of the selected calls, newest first, after skipping some."""
         return list(self._asked("newest_answers", _plain_selection(wanted), most, skipped))
 
     def count(self, kind: str, wanted: CallSelection) -> int:
-        """Count the charges or answers of the wanted calls."""
+        """Return the number of charges, or of answers, of the selected calls."""
         return int(self._asked("count", kind, _plain_selection(wanted)))
 
     def calls(
         self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
     ) -> list[CallRecord]:
-        """Return the wanted calls, oldest first; the newest thousand at most."""
+        """Return the selected calls, oldest first; at most the newest thousand."""
         if skipped:
             raise NotImplementedError
         return list(self._asked("calls", _plain_selection(wanted), last, answered))
@@ -292,4 +299,4 @@ def _plain_selection(wanted: CallSelection) -> Mapping[str, Any]:
 
 
 class RemoteFrame(PrivateFrame):
-    """A view of a table that a server holds, by `connect`: all of `PrivateFrame`, and no rows."""
+    """View of a table on a server, returned by `connect`: a `PrivateFrame` without rows."""

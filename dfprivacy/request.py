@@ -1,4 +1,4 @@
-"""Requests and answers in files: an analyst writes questions, and a custodian with the table answers them.
+"""Requests and answers in files: an analyst writes questions, and the custodian of the table answers them.
 
 The analyst has the schema file and a key, and never the table. What a request shows is public, and so are the price
 and the plan that the custodian sees before anything is asked.
@@ -73,10 +73,10 @@ __all__ = [
 
 
 class Request(PrivateFrame):
-    """A view without rows of a table elsewhere: its methods write questions to a file.
+    """View of a custodian's table, without rows: its methods record questions for a request file.
 
-    It is a view in all else. Its methods check their arguments and return the question as it was written; nothing
-    is asked, and nothing can be. `explain`, `plan` and `power` need no rows.
+    Its methods check their arguments and return the recorded question; no question is answered here. `explain`,
+    `plan` and `power` need no rows.
     """
 
     def __init__(self, target: Target, name: str, digest: str) -> None:
@@ -87,12 +87,12 @@ class Request(PrivateFrame):
 
     @property
     def questions(self) -> tuple[PlainQuestion, ...]:
-        """Questions written so far, by this view and views made from it."""
+        """Questions recorded so far, by this view and by views derived from it."""
         return tuple(self._written)
 
     @trimmed
     def save(self, path: Path, *, key: Path | None = None, analyst: str | None = None) -> None:
-        """Write the questions into a new file, signed.
+        """Write the questions, signed, to a new file.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class Request(PrivateFrame):
         Raises
         ------
         ArgumentError
-            If nothing was asked, there is no key, or the file exists.
+            If there are no questions, there is no key, or the file exists.
         """
         if not self._written:
             raise ArgumentError(
@@ -127,7 +127,7 @@ class Request(PrivateFrame):
 
     @property
     def budget(self) -> NoReturn:
-        """Raise an error: the budget is kept with the table."""
+        """Raise an `AttributeError`, as the budget is kept with the table."""
         raise AttributeError("A request has no budget: the budget is kept with the table.")
 
     releases = budget
@@ -138,7 +138,9 @@ class Request(PrivateFrame):
 
     def _write_question(self, question: Question) -> PlainQuestion:
         if len(self._written) >= MOST:
-            raise ArgumentError(f"A request has {MOST} questions at most.", "Save the request, and begin another.")
+            raise ArgumentError(
+                f"A request can have at most {MOST} questions.", "Save this request, and make another one."
+            )
         _refuse_unwritable(question.mechanism, question.words[0], fresh=question.fresh)
         wanted = replace(plain_question(question), number=len(self._written) + 1)
         self._written.append(wanted)
@@ -146,7 +148,7 @@ class Request(PrivateFrame):
 
 
 def schema_of_file(file: SchemaFile) -> Schema:
-    """Return the schema that a file describes, without the table; its size is known if the file says it."""
+    """Return the schema that a schema file describes; its size is known only if the file has it."""
     said = {**USUAL, **file.arguments()}
     whose = read_unit(said.get("unit"), said.get("max_rows"), said["unit_missing"])
     ids = whose and whose.column
@@ -159,12 +161,13 @@ def schema_of_file(file: SchemaFile) -> Schema:
 
 
 def plain_question(question: Question) -> PlainQuestion:
-    """Write a question in plain JSON values; raise an `ArgumentError` for one that cannot be written."""
+    """Convert a question to JSON values; raise an `ArgumentError` if it cannot be converted."""
     question.check()
     mechanism = question.mechanism
     if question.target.second is not None:
         raise ArgumentError(
-            f"{mechanism.name}() asks about two tables, and a request is about one.", "Ask where the tables are."
+            f"{mechanism.name}() is given two tables, and a request is about one table.",
+            "Ask the question where both tables are protected.",
         )
     find = {"bounds": "find"} if isinstance(question, BoundsFirst) and question.explicit else {}
     return PlainQuestion(
@@ -181,12 +184,12 @@ def plain_question(question: Question) -> PlainQuestion:
 def read_question(
     view: PrivateFrame, wanted: PlainQuestion, table_of: Callable[[str], PrivateFrame] | None = None
 ) -> Question:
-    """Read a written question about a view of the whole table; raise an error if it cannot be asked.
+    """Return the question that `plain_question` converted, for a view of the whole table.
 
     Raises
     ------
     DPError
-        If it cannot be asked, or was not written by `plain_question`.
+        If it cannot be asked, or is no result of `plain_question`.
     """
     mechanism = registry(wanted.method).mechanisms.get(wanted.method)
     if mechanism is None:
@@ -196,11 +199,16 @@ def read_question(
     except DPError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        raise ArgumentError("the description of its rows cannot be read.", "Ask again.") from None
+        raise ArgumentError(
+            "its description of rows or arguments cannot be read.", "Ask the analyst for a new request."
+        ) from None
     price = {"epsilon": wanted.epsilon, "fresh": wanted.fresh}
     price |= {} if wanted.delta is None else {"delta": wanted.delta}
     if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
-        raise ArgumentError(f"its arguments contain {reserved[0]}, which the question has already.", "Ask again.")
+        raise ArgumentError(
+            f"its arguments contain {reserved[0]}, which the question has already.",
+            "Ask the analyst for a new request.",
+        )
     grouped = part.group_by(list(wanted.by)) if wanted.by else part
     question: Question = grouped._question(mechanism, (), {**given, **price})  # noqa: SLF001 - a view of ours
     return question
@@ -208,7 +216,7 @@ def read_question(
 
 @trimmed
 def request(schema: Path) -> Request:
-    """Make a view without rows, whose methods write questions to a file for the custodian of the table.
+    """Return a view without rows, whose methods record questions for the custodian of the table.
 
     Parameters
     ----------
@@ -218,7 +226,7 @@ def request(schema: Path) -> Request:
     Returns
     -------
     Request
-        The view. ``save`` writes the questions into a file.
+        The view. ``save`` writes the questions to a file.
 
     Raises
     ------
@@ -272,7 +280,7 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
     Returns
     -------
     Answers
-        The releases, and what was not answered.
+        The releases, and the questions that were refused.
 
     Raises
     ------
@@ -292,7 +300,7 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
             )
         if (plain["request"], questions) != (content_digest(asked), asked["questions"]):
             raise ArgumentError(
-                f"The answers in {path} are to another request than that in {request}.",
+                f"The answers in {path} belong to another request than {request}.",
                 "Name the request that these answers belong to.",
             )
         each = [
@@ -307,21 +315,23 @@ def answers(path: Path, *, request: Path, key: Path | None = None) -> Answers:
     except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, ArgumentError):  # a release of a plugin that is not here
             raise
-        raise ArgumentError(f"No answers can be read from the file {path}.", "Ask for the file again.") from None
+        raise ArgumentError(
+            f"The answers in the file {path} cannot be read.", "Ask the custodian for the file again."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answers(Sequence[Release]):
-    """Answers of a custodian, in the order of the questions.
+    """Answers of a custodian to a request, in the order of its questions.
 
     Attributes
     ----------
     data_set : str
-        What was asked about.
+        The name of the table.
     questions : tuple of str
         The question of each release.
     refused : tuple of (str, str)
-        The questions that were not answered, and why.
+        The questions that were refused, each with the reason.
     """
 
     data_set: str
@@ -348,18 +358,18 @@ class Answers(Sequence[Release]):
 
 @dataclass(frozen=True)
 class Pending:
-    """One question of a request that a custodian may answer.
+    """One checked question of a request, which a custodian may answer or refuse.
 
     Attributes
     ----------
     wanted : Wanted
-        The question as it was written.
+        The question in the request.
     explanation : Explanation
-        What it would measure, and at what price.
+        The plan of its measurements, and its price.
     kept : bool
         Whether the ledger has the answer, which then costs nothing.
     due : Fraction
-        The epsilon that is to be paid.
+        The epsilon to pay for the answer.
     """
 
     wanted: PlainQuestion
@@ -369,29 +379,29 @@ class Pending:
     _question: Question
 
     def ask(self) -> dict[str, Any]:
-        """Ask the question; return its record in the file of answers: the answer, or the reason of a refusal."""
+        """Answer the question, and return the entry for the file of answers: the release or the refusal."""
         try:
             return {"question": self.wanted.to_dict(), "release": self._question.ask().to_dict()}
         except DPError as error:
             return self.refused(str(error))
 
     def refused(self, why: str = "The custodian did not answer it.") -> dict[str, Any]:
-        """Return the record of a refusal for the file of answers."""
+        """Return the entry of a refused question for the file of answers."""
         return {"question": self.wanted.to_dict(), "refused": why}
 
 
 @dataclass(frozen=True)
 class Received:
-    """A request that was read: signed with the custodian's key, and written for this schema file.
+    """Request that a custodian has read, after checking its signature and its schema file.
 
     Attributes
     ----------
     analyst : str
         The name in the file, which anybody can write; see `signer`.
     data_set : str
-        What is asked about.
+        The name of the table.
     wanted : tuple of Wanted
-        The questions; nobody has looked yet whether they can be asked.
+        The questions, not checked yet; see `pending`.
     """
 
     analyst: str
@@ -403,7 +413,7 @@ class Received:
 
     @classmethod
     def read(cls, path: Path, schema: Path, key: bytes) -> Received:
-        """Read a request, and check it against the schema file, without the data.
+        """Read a request file, and check its signature and its schema file; the data are not needed.
 
         Raises
         ------
@@ -433,12 +443,12 @@ class Received:
             raise
         except (ValueError, TypeError, KeyError, RecursionError):
             raise ArgumentError(
-                f"No request can be read from the file {path}.", "Ask for the file again."
+                f"The request in the file {path} cannot be read.", "Ask the analyst for the file again."
             ) from None
         return cls(analyst, name, wanted, content_digest(plain), file.digest, key_fingerprint(key))
 
     def signer(self, ledger: Store) -> str:
-        """Return the analyst who owns the key of the signature, according to a ledger.
+        """Return the analyst to whom the key of the signature belongs, according to a ledger.
 
         Raises
         ------
@@ -454,14 +464,14 @@ class Received:
         return analyst
 
     def pending(self, view: PrivateFrame) -> list[Pending]:
-        """Check and plan every question on a view of the data. Nothing is charged, and no row is read.
+        """Check and plan every question for a view of the table; nothing is charged, and no row is read.
 
         Raises
         ------
         ArgumentError
-            If one cannot be asked; its number is said.
+            If a question cannot be asked; the message has its number.
         BudgetExceeded
-            If they cost more than is left.
+            If the questions cost more than is left.
         """
         waiting, analyst = [], self.signer(view._target.account.ledger)  # noqa: SLF001 - a view of ours
         for wanted in self.wanted:
@@ -489,8 +499,8 @@ class Received:
         kept = question.is_in_ledger()
         if not kept and account.askers(account.request):
             raise ArgumentError(
-                "it was asked before, but its answer is not in the ledger, so it would be paid twice.",
-                "Ask its analyst for a new request.",
+                "it was asked before, but the ledger has no answer to it, so it would be paid twice.",
+                "Ask the analyst for a new request.",
             )
         explanation = question.explain()
         due = Fraction(0) if kept else question.epsilon
@@ -500,12 +510,12 @@ class Received:
             raise BudgetExceeded(
                 f"it costs epsilon = {explanation.left:g}, and the most that can be paid at once is "
                 f"{explanation.largest:g}.",
-                "Ask for less.",
+                "Ask the analyst for a smaller epsilon.",
             )
         return Pending(wanted, explanation, kept, due, question)
 
     def answered(self, items: Sequence[Mapping[str, Any]], key: bytes) -> str:
-        """Write the file of answers, signed."""
+        """Return the content of the signed file of answers."""
         plain = {
             "format": ANSWERS,
             "request": self._digest,
@@ -525,17 +535,18 @@ def _data_set_name(file: SchemaFile) -> str:
 
 
 def _refuse_unwritable(mechanism: Mechanism, epsilon: str | None, *, fresh: bool) -> None:
-    """Raise an error for a question without a fixed price, or with fresh=True, which a request cannot hold."""
+    """Raise an error for a question with epsilon="rest" or fresh=True, which a request cannot have."""
     if epsilon == "rest":
-        raise ArgumentError("A request needs a price.", "Give a number, epsilon=0.1.")
+        raise ArgumentError('epsilon="rest" is not possible in a request.', "Pass a number, such as epsilon=0.1.")
     if fresh:
         raise ArgumentError(
-            f"A request is answered once, and {mechanism.name} is not measured anew.", "Leave out fresh=True."
+            f"fresh=True of {mechanism.name}() is not possible in a request, which is answered once.",
+            "Leave out fresh=True.",
         )
 
 
 def _arguments_by_name(mechanism: Mechanism, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments by name in plain values, without arguments that equal their default."""
+    """Return the arguments of a question as JSON values by name, without arguments that equal their default."""
     named = {**given, **given.get(mechanism.kwargs_parameter or "", {})}
     named.pop(mechanism.kwargs_parameter or "", None)
     usual = {name: each.default for name, each in mechanism.signature.parameters.items()}

@@ -37,19 +37,18 @@ __all__ = ["OfPermutations", "OfRows", "OfSums", "Statistic", "gaussian_scale"]
 
 
 class Statistic(ABC):
-    """A function of the table with a proved global sensitivity.
+    """Base class of statistics: functions of the whole table with a proved global sensitivity.
 
     Attributes
     ----------
     columns : tuple of Column
-        The columns it looks at.
+        The columns that it reads.
     shape : tuple of int
         Shape of its value; the product is the dimension d.
     weights : float or ndarray
         The released value is divided by them: coordinates that matter less may be scaled down before the noise.
     error : float
-        Bound on the error that floating-point arithmetic makes in each coordinate. The sensitivity is raised by
-        it, for both tables.
+        Bound on the floating-point error of each coordinate. Twice the bound is added to the sensitivity.
     """
 
     columns: tuple[Column, ...]
@@ -76,12 +75,12 @@ class Statistic(ABC):
         norm : {1, 2, inf}
             The norm.
         public : frozenset of str
-            The columns on which the two tables agree.
+            Names of the columns that are equal in the two tables.
 
         Returns
         -------
         float
-            The bound; infinity where there is none, and the question is refused.
+            The bound; infinity if there is none, for which the question is refused.
         """
 
     def describe(self) -> str:
@@ -91,12 +90,12 @@ class Statistic(ABC):
 
 
 class OfSums(Statistic):
-    r"""A statistic of exact sums of row features; rows are read in batches.
+    r"""Base class of statistics computed from exact sums of row features; rows are read in batches.
 
     Attributes
     ----------
     features : RowFeatures
-        What is summed.
+        The features that are summed.
     lipschitz : float
         How far the value moves, in any norm, for each unit that the sums, weights included, move in L1. Sums that
         are no counts are rounded, and what that may do is charged with this factor.
@@ -135,7 +134,7 @@ class OfSums(Statistic):
 
 
 class OfRows(Statistic):
-    """A statistic of whole columns."""
+    """Base class of statistics computed from whole columns, which must fit into memory."""
 
     @abstractmethod
     def value(self, rows: Batch) -> Any:
@@ -143,25 +142,27 @@ class OfRows(Statistic):
 
 
 class OfPermutations(OfRows):
-    """Values of a statistic on the table and on random rearrangements of it, shape (B + 1,).
+    """Base class of statistics for permutation tests: values on the table and on B permutations of it.
 
-    Its sensitivity is asked for in the norm of infinity: how far any of the B + 1 values moves, rearranged alike.
+    Its value has shape (B + 1,). Its L∞ sensitivity bounds the change of each of these values, for the same
+    permutations.
     """
 
     @abstractmethod
     def value(self, rows: Batch, rng: np.random.Generator) -> Any:  # type: ignore[override]
-        """Compute all values: the first for the table itself, the others for independent random rearrangements."""
+        """Compute the statistic on the table itself, and then on independent random permutations of its rows."""
 
 
 def gaussian_scale(epsilon: float, delta: float) -> float:
-    """Return the least standard deviation of Gaussian noise for a sensitivity of 1 in L2.
+    """Return the smallest standard deviation of Gaussian noise for an L2 sensitivity of 1.
 
-    What a curator adds to sums with ``noise="gaussian"`` is this times their sensitivity, but for grids.
+    A curator's noise on sums with ``noise="gaussian"`` has this standard deviation times their sensitivity, up to
+    rounding to a grid.
 
     Parameters
     ----------
     epsilon, delta : float
-        What it guarantees.
+        The privacy parameters.
 
     Returns
     -------
@@ -190,7 +191,7 @@ def gaussian_scale(epsilon: float, delta: float) -> float:
     check_delta(delta)
     if not (SMALLEST <= epsilon <= EPSILON_MAX and SMALLEST <= delta < 1):
         raise ArgumentError(
-            f"There is no Gaussian noise for epsilon = {epsilon:g} and delta = {delta:g}.",
-            f"Epsilon is above 0 and at most {EPSILON_MAX}, delta above 0 and below 1.",
+            f"Gaussian noise cannot be calibrated to epsilon = {epsilon:g} and delta = {delta:g}.",
+            f"Epsilon must be above 0 and at most {EPSILON_MAX}, delta above 0 and below 1.",
         )
     return gaussian_unit_scale(epsilon, delta)

@@ -1,4 +1,4 @@
-"""Reproducible noise for tests. It gives no privacy."""
+"""Reproducible noise for tests, which gives no privacy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Seeded", "seeded_noise"]
 
 
 class Seeded(noise.FromLaplace):
-    """Noise from a NumPy generator: of the right distribution, but known to anyone who knows the seed."""
+    """Sampler of noise from a seeded NumPy generator: the noise is known to anyone who knows the seed."""
 
     name = "NOT PRIVATE: seeded pseudo-random noise for tests"
     private = False
@@ -28,7 +28,7 @@ class Seeded(noise.FromLaplace):
         self._generator = np.random.default_rng(seed)
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add discrete Laplace noise, as the difference of two geometric variables."""
+        """Add discrete Laplace noise to values, as the difference of two geometric variables."""
         noise.check_noise_arguments(values, scale)
         return values + self._draw_laplace(values.shape, scale)
 
@@ -39,7 +39,7 @@ class Seeded(noise.FromLaplace):
         return plus - minus
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Add discrete Gaussian noise, by rejection sampling from discrete Laplace noise."""
+        """Add discrete Gaussian noise to values, by rejection sampling from discrete Laplace noise."""
         noise.check_noise_arguments(values, scale)
         drawn, missing = np.zeros(values.shape, dtype=np.int64), np.ones(values.shape, dtype=np.bool_)
         wide = np.floor(scale) + 1
@@ -51,7 +51,7 @@ class Seeded(noise.FromLaplace):
         return values + drawn
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
-        """Draw a randomised place for each label, with pseudo-random integers."""
+        """Draw a randomised label for each true label, with pseudo-random integers."""
         response.check_messages(labels, arc)
         return arc.sample(labels, self._generator.integers(arc.weight, size=labels.shape))
 
@@ -68,17 +68,17 @@ class Seeded(noise.FromLaplace):
         return chosen
 
     def uniform_below(self, n: int) -> int:
-        """Draw one of 0, ..., n-1."""
+        """Draw an integer from 0 to n - 1 with equal probabilities."""
         return int(self._generator.integers(n))
 
     def generator(self) -> np.random.Generator:
-        """Return the NumPy generator."""
+        """Return the seeded NumPy generator."""
         return self._generator
 
 
 @contextmanager
 def seeded_noise(seed: int) -> Iterator[noise.Sampler]:
-    """Draw all noise from a seeded generator, in this context only.
+    """Draw all noise from a seeded generator inside a ``with`` statement, for tests.
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ def seeded_noise(seed: int) -> Iterator[noise.Sampler]:
     Yields
     ------
     Sampler
-        The sampler in force, with ``private`` False.
+        The sampler that draws the noise, with ``private`` False.
 
     Warns
     -----
-    Nothing released inside is private, whatever it says of epsilon: who knows the seed knows the noise. Use
-    it on made-up data only.
+    No release inside is private, whatever its epsilon: anyone who knows the seed knows the noise. Use it on
+    synthetic data only.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Tidy tables of plain values: one row for each estimate."""
+"""Conversion of results to tidy tables with one row for each estimate."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ _NUMBERS = (int, float, Fraction, Decimal, np.number, np.bool_)
 
 
 def is_scalar(value: object) -> bool:
-    """Return whether a value fits in a cell: a number, a text, True, False or None."""
+    """Return whether a value fits into a cell of a table: a number, a text, True, False or None."""
     return value is None or isinstance(value, (str, *_NUMBERS))
 
 
 def plain_cell(value: Any) -> Any:
-    """Return a scalar as a plain Python value; exact numbers as the nearest float."""
+    """Convert a scalar to a Python value; a Fraction or Decimal to the nearest float."""
     if isinstance(value, np.generic):
         return value.item()
     return float(value) if isinstance(value, Fraction | Decimal) else value
 
 
 def rows_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Convert columns to rows; a column that is not a sequence is the same in each row.
+    """Convert columns to rows; a column that is a scalar is repeated in each row.
 
     Parameters
     ----------
     columns : mapping
-        By name, a scalar, or a list, tuple or array with one for each row.
+        By name, a scalar, or a list, tuple or array with a scalar for each row.
 
     Returns
     -------
@@ -81,14 +81,14 @@ def nested_scalars(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     Parameters
     ----------
     value : object
-        Releases, mappings, sequences and arrays of scalars; of anything else its name is given.
+        Releases, mappings, sequences and arrays of scalars; any other object yields the name of its type.
     path : str
-        Where it is.
+        The path of the value itself.
 
     Yields
     ------
     tuple of str and scalar
-        Place and value.
+        The path and the scalar.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def nested_scalars(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def prefix_columns(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row that begins with the columns of a key; a duplicate name gets an underscore."""
+    """Return a row with the columns of a group's key in front; a duplicate name gets an underscore."""
     named = {}
     for name, value in key.items():
         free = name
@@ -122,20 +122,20 @@ def prefix_columns(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, 
 
 
 def table_of(columns: Mapping[str, Any], library: str) -> Any:
-    """Convert lists or arrays by column to a table of a library."""
+    """Convert lists or arrays by column to a dataframe of a library."""
     module = _import_library(library)
     return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], library: str) -> Any:
-    """Convert rows to a table; a column that a row lacks is missing there.
+    """Convert rows to a dataframe; a column that a row lacks is missing in that row.
 
     Parameters
     ----------
     rows : sequence of mappings
         Scalars by column.
     library : {"pandas", "polars", "pyarrow"}
-        Whose table to make.
+        The library of the dataframe.
 
     Returns
     -------
@@ -152,7 +152,7 @@ def frame_of(rows: Sequence[Mapping[str, Any]], library: str) -> Any:
 
 
 def csv_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
-    """Write rows as CSV; a column that a row lacks is empty there.
+    """Convert rows to CSV text; a column that a row lacks is empty in that row.
 
     Parameters
     ----------
@@ -179,13 +179,13 @@ def _escape_formula(cell: Any) -> Any:
 
 
 def _replace_none_by_nan(cells: list[Any]) -> list[Any]:
-    """Replace None by NaN in a column of numbers, which pandas would otherwise store as objects."""
+    """Return a column with None replaced by NaN if it has numbers only, which pandas would store as objects."""
     kinds = {type(cell) for cell in cells}
     return [math.nan if cell is None else cell for cell in cells] if kinds <= {int, float, type(None)} else cells
 
 
 def _convert_to_one_type(values: list[Any]) -> list[Any]:
-    """Return values as text if they are of several types: a column of Arrow has one type."""
+    """Return a column as text if its values have several types, since a column of Arrow has one type."""
     kinds = {type(value) for value in values if value is not None}
     if kinds == {int, float}:
         return [None if value is None else float(value) for value in values]

@@ -1,4 +1,4 @@
-"""Private views of tables and of their parts: rows, columns, groups, samples, and one row a person."""
+"""Private views of tables, and of their parts: rows, columns, groups, samples, and one row for each person."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = ["GroupedView", "PerPerson", "PrivateFrame"]
 
 
 class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
-    """A private view of a table, with a privacy budget.
+    """Private view of a table: its methods return differentially private releases, paid from a budget.
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
     ``view["age"]`` has those that ask about one column, ``view[["age", "income"]]`` is `select`, and ``filter`` and
@@ -52,7 +52,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
     def where(
         self, predicate: Callable[[Row], bool] | Mapping[str, object] | None = None, /, **columns: object
     ) -> PrivateFrame:
-        """Keep some rows. The new view shares the account.
+        """Return a view of the rows that meet conditions. The new view shares the account.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
 
     @trimmed
     def select(self, *columns: str) -> PrivateFrame:
-        """Keep some columns. The new view shares the account.
+        """Return a view of some columns. The new view shares the account.
 
         Parameters
         ----------
@@ -112,13 +112,13 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         Raises
         ------
         SchemaError
-            If a column is not there.
+            If the table lacks a column.
         """
         return self._with_table(self._target.table.select(columns), "select", columns)
 
     @trimmed
     def with_columns(self, *, bounds: Mapping[str, Bounds] | None = None, **columns: Any) -> PrivateFrame:
-        """Add columns that are computed from others, row by row. The new view shares the account.
+        """Return a view with columns that are computed from others, row by row. The new view shares the account.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         how: Literal["left", "inner"] = "left",
         max_rows: int | None = None,
     ) -> PrivateFrame:
-        """Join with another table of the same people, on the column that names them.
+        """Return a view joined with another table of the same people, on the column that identifies people.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         if not isinstance(other, PrivateFrame):
             raise ArgumentError(
                 f"join() takes the view of a protected table, not {type(other).__name__}.",
-                "Pass what protect() returned, or df.dp.view. Columns of a public table are added by lookup().",
+                "Pass a view, such as protect() returns. To add columns of a public table, use lookup().",
             )
         account, second = self._target.account, other._target.account
         if (account.name, account.ledger.where) != (second.name, second.ledger.where):
@@ -259,7 +259,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         columns: Sequence[str] | None = None,
         missing: Mapping[str, Any] | None = None,
     ) -> PrivateFrame:
-        """Add columns of a public table, such as the region and the income of a postal code.
+        """Return a view with columns of a public table, such as the region and the income of a postal code.
 
         Parameters
         ----------
@@ -301,8 +301,8 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         """
         if isinstance(table, PrivateFrame) or is_protected(table):
             raise ArgumentError(
-                "lookup() takes a public table, and this one is protected.",
-                "Tables of the same people are joined: view.join(other, on=...).",
+                "lookup() takes a public table, and the given table is protected.",
+                "To join tables of the same people, use view.join(other, on=...).",
             )
         rows = self._target.table
         with _note_no_charge():
@@ -323,16 +323,16 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         runs: int = 200,
         seed: int = 0,
     ) -> Power:
-        """Compute how often a method would find an assumed effect, for numbers of rows and prices.
+        """Compute the power of a method, for an assumed effect, by number of rows and epsilon.
 
-        No column is read and nothing is charged: the method is asked of made-up tables, with what is declared of
-        this one.
+        No column is read and nothing is charged: the method is applied to synthetic tables, with the declarations of
+        this table.
 
         Parameters
         ----------
         question : str or tuple
-            What would be asked: the name of a method, or a tuple of it and its arguments, those by name in a
-            dictionary at the end: ``("ttest", "bmi", {"by": "smoker"})``.
+            The question: the name of a method, or a tuple of the name and its arguments, with keyword arguments in
+            a dictionary at the end: ``("ttest", "bmi", {"by": "smoker"})``.
         epsilon : number, str or sequence
             Prices. A large one, such as 1e6, shows the method without privacy.
         n : int or sequence of int, optional
@@ -340,15 +340,17 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         delta : number or str, optional
             The delta of each call, for a method that takes one.
         assume : mapping or callable, optional
-            What the made-up rows are like: numbers, such as ``{"effect": 0.5, "spread": 10}``, of those that the
-            method takes, or a function of a NumPy generator and a number of rows that returns values by column.
+            Assumptions about the synthetic rows: numbers that the method's own function takes, such as
+            ``{"effect": 0.5, "spread": 10}``, or a function of a NumPy generator and a number of rows that returns
+            a dictionary of columns.
         finder : str or callable, optional
-            Whether an answer finds it: the coefficient that has to differ from 0, or a function of the answer
-            that is True or False. Default: what the method says, or ``rejected``.
+            Criterion for an answer that shows the effect: the coefficient that has to differ from 0, or a function
+            of the answer that returns True or False. Default: the method's own criterion, or ``rejected``.
         runs : int
-            Made-up tables for each number of rows. Shares are within 1/sqrt(runs) of the truth in 19 of 20 cells.
+            Number of synthetic tables for each number of rows. A power is within 1/sqrt(runs) of the truth in 19 of
+            20 cells.
         seed : int
-            Of the made-up rows. The noise has none, so a second call differs a little.
+            Seed of the synthetic rows. The noise has no seed, so a second call differs slightly.
 
         Returns
         -------
@@ -362,8 +364,8 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
 
         Notes
         -----
-        Who plans with a table at hand must not look at it for what to assume: take the effect that would matter, and
-        the spread from elsewhere.
+        Do not take the assumed effect and spread from the table itself: assume the effect that would matter, and a
+        spread from other sources.
 
         Examples
         --------
@@ -382,12 +384,15 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         table = self._target.table
         if table.conditions or table.sample is not None:
             raise ArgumentError(
-                "power() is about a whole table, and this view selects rows.",
-                "Ask the view of the table, with n= rows.",
+                "power() is about a whole table, and this view selects or samples rows.",
+                "Use the view of the whole table, and pass n=, the number of rows.",
             )
         wanted = table.schema.size if n is None else n
         if wanted is None:
-            raise ArgumentError("The number of rows is private.", "Give numbers of rows, n=[1000, 10000].")
+            raise ArgumentError(
+                "power() needs numbers of rows, and the number of rows of this table is private.",
+                "Pass numbers of rows, such as n=[1000, 10000].",
+            )
         return power_of(
             question,
             table.schema,
@@ -415,24 +420,23 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         Parameters
         ----------
         release : Release, optional
-            What was found out about columns: a release with a ``schema``, such as those of ``find_bounds``,
-            ``find_categories`` and ``profile``. Answers within bounds that were found say so, and cover limited
-            values.
+            A release with found bounds or categories, such as those of ``find_bounds``, ``find_categories`` and
+            ``profile``. Answers within found bounds have a note, and cover values limited to them.
         bounds, categories, missing : mapping, optional
-            As for `protect`; they come before what was found. ``"find"`` lets bounds be found within those that
-            there are.
+            As for `protect`; they take precedence over the release. ``"find"``: each question finds bounds, within
+            the declared ones.
 
         Returns
         -------
         PrivateFrame
-            The same rows, with columns as they are declared now. Conditions of `where` stay as they were made.
+            The same rows, with the new declarations. Conditions of `where` keep their declarations.
 
         Raises
         ------
         ArgumentError
-            If nothing was found, or nothing is said.
+            If the release has no bounds or categories, or nothing is declared.
         SchemaError
-            If it does not fit the table.
+            If a declaration does not fit the table.
         """
         schema = {} if release is None else getattr(release, "schema", None)
         if not isinstance(schema, Mapping):
@@ -462,14 +466,14 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         epsilon: Price | None = None,
         delta: Price | None = None,
     ) -> Combination:
-        """Measure a release again, and pool both answers.
+        """Ask the question of a release again, and pool one number of both answers.
 
         Parameters
         ----------
         release : Release
-            An answer about this data set, or what `refine` made of one.
+            An answer about this table, or a result of `refine`.
         of : callable, optional
-            Which number of it is meant, ``lambda r: r.params["age"]``; default: its estimate.
+            Function that returns the number to pool, ``lambda r: r.params["age"]``; default: its estimate.
         epsilon, delta : number or str, optional
             The privacy to pay, as of any method.
 
@@ -508,7 +512,7 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
 
     @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
-        """Ask every question by the categories of a column, or of several. The groups share the account.
+        """Return a view whose methods answer for each category of a column, or combination of several columns'.
 
         Parameters
         ----------
@@ -518,14 +522,15 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         Returns
         -------
         GroupedView
-            A view whose methods answer for each group. A row is in one group only, so all groups together cost
-            what one costs. Under ``replace_one`` a row may leave a group for another, unless all the columns are
-            public: then two groups change, and the noise is that of ``add_remove`` at half the epsilon.
+            A view whose methods answer for each group, and share the account. A row is in one group only, so all
+            groups together cost what one costs. Under ``replace_one`` a row may leave a group for another, unless
+            all the columns are public: then two groups change, and the noise is that of ``add_remove`` at half the
+            epsilon.
 
         Raises
         ------
         SchemaError
-            If a column is not there, has no categories, or is named twice.
+            If the table lacks a column, or a column has no categories or is named twice.
         """
         named = (*by, *more) if isinstance(by, list | tuple) else (by, *more)
         if not named:
@@ -586,32 +591,34 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
         part = positive_price("share", share)
         if not part < 1 or part.denominator >= SHARE_MAX:
             raise ArgumentError(
-                f"share{quoted(share)} is not between 0 and 1.", "Give a number below 1, such as 0.1 or '1/3'."
+                f"share{quoted(share)} is not between 0 and 1.", "Pass a number below 1, such as 0.1 or '1/3'."
             )
         if table.sample is not None:
             raise ArgumentError(
-                "This view is a sample already.", "Sample the whole table, with the product of both shares."
+                "This view is a sample already.",
+                "Sample the whole table instead, with the product of both shares.",
             )
         size = table.schema.size
         if size is not None and part * size < 1:
             raise ArgumentError(
-                f"share{quoted(share)} of {size} rows is less than one row.", "Take a larger share."
+                f"share{quoted(share)} of {size} rows is less than one row.",
+                f"Pass a share of at least 1/{size}.",
             )
         return self._with_table(table.sampled(part), "sample", part)
 
     @trimmed
     def per(self, unit: str) -> PerPerson:
-        """Make one row of the several rows of each person: ``view.per("patient_id").agg(bmi="mean")``.
+        """Aggregate the rows of each person to one row: ``view.per("patient_id").agg(bmi="mean")``.
 
         Parameters
         ----------
         unit : str
-            The column that says whose a row is, as it was given to `protect`.
+            The column that identifies people, the `unit` of `protect`.
 
         Returns
         -------
         PerPerson
-            What ``agg`` is asked of.
+            An object whose ``agg`` defines the columns of the new rows.
 
         Raises
         ------
@@ -630,20 +637,20 @@ class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
             )
         if table.sample is not None:
             raise ArgumentError(
-                "A sample is drawn for each question, and per() makes one table for all of them.",
-                f"Sample the people: view.per({unit!r}).agg(...).sample(...).",
+                "A sample is drawn anew for each question, and per() makes one table for all questions.",
+                f"Sample people after per(): view.per({unit!r}).agg(...).sample(...).",
             )
         if any(each.describe() is None for each in table.conditions):
             raise ArgumentError(
                 "A Python function selects the rows, and functions cannot be stored.",
-                "Ask per() first, and select people by the function: view.per(...).agg(...).where(function).",
+                "Use per() first, and select people by the function: view.per(...).agg(...).where(function).",
             )
         return PerPerson(self._target, whose)
 
 
 @contextmanager
 def _note_no_charge() -> Iterator[None]:
-    """Convert an error of reading to one that says that nothing was charged."""
+    """Convert a `ReadError` raised in the block to one whose outcome says that nothing was charged."""
     try:
         yield
     except ReadError as error:
@@ -651,7 +658,7 @@ def _note_no_charge() -> Iterator[None]:
 
 
 class PerPerson:
-    """The people of a view, before `agg` defines the columns of their rows; see `PrivateFrame.per`."""
+    """People of a view, whose rows `agg` aggregates to one row for each person; see `PrivateFrame.per`."""
 
     def __init__(self, target: Target, unit: Unit) -> None:
         self._target = target
@@ -659,7 +666,7 @@ class PerPerson:
 
     @trimmed
     def agg(self, aggregations: Mapping[str, Any] | None = None, /, **columns: Any) -> PrivateFrame:
-        """Define the columns of each person's row.
+        """Return a view with one row for each person, with columns aggregated from the person's rows.
 
         Parameters
         ----------
@@ -682,7 +689,7 @@ class PerPerson:
         Raises
         ------
         SchemaError
-            If something asked for cannot be had.
+            If an aggregation does not fit a column.
 
         Notes
         -----
@@ -710,7 +717,7 @@ class PerPerson:
 
 
 class GroupedView(MethodAccess, BundledGroups):
-    """A view that answers for each category of a column, or of several; see `PrivateFrame.group_by`."""
+    """View whose methods answer for each group of rows; see `PrivateFrame.group_by`."""
 
     def __init__(self, target: Target, by: tuple[Column, ...]) -> None:
         self._target = target

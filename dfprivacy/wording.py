@@ -1,4 +1,4 @@
-"""Words for numbers, intervals and p-values in sentences and tables."""
+"""Format numbers, intervals and p-values as text for sentences and tables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _decimals(error: float | None) -> int | None:
 
 
 def number(value: Any, error: float | None = None) -> str:
-    """Write a number with the digits that its error makes significant.
+    """Format a number with as many digits as its error makes significant.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def number(value: Any, error: float | None = None) -> str:
 
 
 def with_error(value: Any, error: float | None) -> str:
-    """Write a number and its standard error, if there is one.
+    """Format a number with its standard error, if there is one.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def with_error(value: Any, error: float | None) -> str:
 
 
 def limit_suffix(value: float, bounds: tuple[float, float] | None) -> str:
-    """Write " or more", or the like, for a quantile at a bound, as values beyond it were limited to it.
+    """Return " or more" or " or less" for a quantile at a bound, to which values beyond it are clipped; else "".
 
     Examples
     --------
@@ -85,7 +85,7 @@ def limit_suffix(value: float, bounds: tuple[float, float] | None) -> str:
 
 
 def with_unit(text: str, unit: str) -> str:
-    """Write a number with its unit, if there is one; a percent sign follows without a blank.
+    """Append a unit to a formatted number, if there is one; a percent sign follows without a blank.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def with_unit(text: str, unit: str) -> str:
 
 
 def interval_text(low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None) -> str:
-    """Write an interval, with digits by its width; ends of a quantile's interval may lie beyond the bounds.
+    """Format an interval with digits by its width; an end at a bound gets " or more" or " or less".
 
     Examples
     --------
@@ -119,7 +119,7 @@ def interval_text(low: float, high: float, unit: str = "", bounds: tuple[float, 
 
 
 def pvalue(p: float) -> str:
-    """Write a p-value.
+    """Format a p-value with three decimals.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def pvalue(p: float) -> str:
 
 
 def list_text(names: Sequence[object], most: int = 6) -> str:
-    """Write a list of names; of a long list, the first names and how many more there are.
+    """Format a list of names; of a long list, the first names and the number of the others.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
     Parameters
     ----------
     rows : float or None
-        The number; None where nobody knows it.
+        The number; None if it is not known.
     error : float or None
         Standard error of the noise in it; None or 0 where it is exact.
 
@@ -167,7 +167,7 @@ def clearly_some(rows: float | None, error: float | None) -> bool:
 
 
 def rows_phrase(covers: str, weights: str | None = None) -> str:
-    """Write the rows that an interval is about: this table, this sample, or the (weighted) population.
+    """Return words for the rows that an interval is about: this table, this sample, or the (weighted) population.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def rows_phrase(covers: str, weights: str | None = None) -> str:
 
 
 def bounds_phrase(covers: str | None, bounds: Any = None) -> str:
-    """Write the bounds to which values are limited, after a blank; empty if they are not limited.
+    """Return words for the bounds to which values are limited, after a blank; empty if they are not limited.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def bounds_phrase(covers: str | None, bounds: Any = None) -> str:
 
 
 def mark_limited(covers: str) -> str:
-    """Return the text of what an interval covers, marked as of values limited to the bounds.
+    """Return the `covers` text of an interval, with the word "limited" in front, once.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def mark_limited(covers: str) -> str:
 
 
 def covered_phrase(covers: str, bounds: Any = None) -> str:
-    """Write the quantity that an interval covers.
+    """Return words for the quantity that an interval covers.
 
     Parameters
     ----------
@@ -238,14 +238,14 @@ def noise_share(standard_error: float, sampling: float | None) -> float | None:
     Parameters
     ----------
     standard_error : float
-        Of the estimate, from sampling and noise together.
+        Standard error of the estimate, from sampling and noise together.
     sampling : float or None
-        From sampling alone; None where it is not known.
+        Standard error from sampling alone; None if it is not known.
 
     Returns
     -------
     float or None
-        Between 0 and 1; None where it is not known.
+        The part, between 0 and 1; None if it is not known.
 
     Examples
     --------
@@ -258,7 +258,7 @@ def noise_share(standard_error: float, sampling: float | None) -> float | None:
 
 
 def name_sample(text: str) -> str:
-    """Replace the table by the sample in a text.
+    """Return a text with "this sample" in place of "this table" and "these tables".
 
     Examples
     --------
@@ -279,18 +279,18 @@ def uncertainty(
     p: float | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> str:
-    """Write the interval, noise share and p-value of an estimate in brackets, after a blank; empty if unknown.
+    """Format the interval, noise share and p-value of an estimate in brackets, after a blank; empty if unknown.
 
     Parameters
     ----------
     low, high, confidence : float, optional
         The interval and its coverage.
     unit : str
-        Of its ends.
+        Unit of its ends.
     whose : str
-        What it is for, such as ``"this table"``.
+        The rows that it is about, such as ``"this table"``.
     noise : float, optional
-        The part of its width that noise makes.
+        The part of its width that is due to privacy noise.
     p : float, optional
         The p-value.
     bounds : tuple of two float, optional

@@ -74,7 +74,7 @@ REFUSED = [
     ("delta = 0, not 1/1000", {"name": "persons", "delta": "1/1000"}),
     ("max_rows = 3, not 4", {"name": "visits", **WHOSE, "max_rows": 4}),
     ("unit = pid, not None; max_rows = 3, not None", {"name": "visits"}),
-    ("has no budget yet", {"name": "persons", "account": "nobody"}),
+    ("needs a total budget", {"name": "persons", "account": "nobody"}),
     ("'month' has editions: '2026-9', '2026-10'", {"name": "month"}),
     ("does not come after the last one, '2026-10'", {"name": "month", "edition": "2026-8"}),
     ("does not come after the last one, '2026-10'", {"name": "month", "edition": "2026 -10"}),

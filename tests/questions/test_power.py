@@ -136,7 +136,7 @@ def test_a_third_party_offers_rows():
     near = asked(("mean", "x"), n=[20, 2000], runs=10, finder=lambda mean: abs(float(mean)) < 0.6, **given)
     keys = asked(("dcor_message", "x", {"keys": "id"}), runs=2, finder=lambda message: message.rows == 40, **given)
     assert (near.assumed, near.shares[0][1], keys.shares) == ("Even numbers", 1.0, ((1.0,),))
-    with pytest.raises(dp.errors.PluginError, match="need 'other', which is not a parameter"):
+    with pytest.raises(dp.errors.PluginError, match="parameter 'other', which is not a"):
         is_above.assumes(lambda rng, n, column, other: {})
     assert (found.assumed, found.shares, below.shares) == ("numbers above 0: by 1.0", ((1.0,),), ((0.0,),))
 

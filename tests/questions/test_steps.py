@@ -279,7 +279,7 @@ def test_several_keys_are_all_their_combinations():
     assert "  a, 2  " in repr(answers)
     for other in (("h", "g"), ("g",)):
         assert not view.group_by(*other).averaged("x", epsilon=1).privacy.replayed
-    with pytest.raises(ArgumentError, match="no such group"):
+    with pytest.raises(ArgumentError, match="no group with this key"):
         answers["b"]
     for keys, said in ((("g", "h", "g"), "twice"), (("g", "x"), "'x' has no categories")):
         with pytest.raises(SchemaError, match=said):

@@ -300,7 +300,7 @@ def test_groups_are_a_table_and_a_dictionary(tmp_path):
     assert [each.value for each in groups.values()] == [groups["=a"].value, groups[2].value] == [1.5, 2.5]
     assert (2, True, False) == (len(groups), 2 in groups, "c" in groups)
     assert [("'=a", "1.5"), ("2", "2.5")] == [(row["g"], row["value"]) for row in rows]
-    with pytest.raises(dp.ArgumentError, match=r"no such group of 'g'.*The groups are \['=a', 2\]"):
+    with pytest.raises(dp.ArgumentError, match=r"by 'g' has no group with this key.*The groups are \['=a', 2\]"):
         groups["c"]
 
 
@@ -417,9 +417,9 @@ def test_an_answer_about_one_number_is_a_number(ask):
 
 @pytest.mark.parametrize(("wrong", "error", "words"), [
     *((lambda number=number: number(protect().describe(epsilon=1)), dp.ArgumentError,
-       r"Description is not about one number") for number in (round, float)),
-    (lambda: f"{protect().describe(epsilon=1):.1f}", dp.ArgumentError, "not about one number.*to_frame"),
-    (lambda: round(Value(value=[1.0, 2.0])), dp.ArgumentError, "Value is not about one number"),
+       r"Description has no single main number") for number in (round, float)),
+    (lambda: f"{protect().describe(epsilon=1):.1f}", dp.ArgumentError, "no single main number.*to_frame"),
+    (lambda: round(Value(value=[1.0, 2.0])), dp.ArgumentError, "Value has no single main number"),
     (lambda: protect().mean("age", epsilon=1) > "30", TypeError, "."),
     (lambda: Value(value=1).to_frame("excel"), dp.ArgumentError, 'Use "pandas", "polars" or "pyarrow"'),
     (lambda: Value(value=1).plot(), dp.ArgumentError, "Value has no picture.*Use to_frame"),
