@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.measured import Privacy
 
-__all__ = ["NOTES", "Displayed", "after_colon", "as_text", "facts_row", "rows_to_grid"]
+__all__ = ["NOTES", "DisplayMixin", "after_colon", "as_text", "facts_row", "rows_to_grid"]
 
 _WIDTH = 100  # of a summary
 NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
@@ -29,7 +29,7 @@ _ESTIMATES = ("estimate", "value", "low", "high", "effect")
 _NAMES = ("term", "column", "name", "statistic")  # columns of a table that say what an estimate is of
 
 
-class Displayed:
+class DisplayMixin:
     """Base class of releases that displays the fields of the result and the price."""
 
     if TYPE_CHECKING:  # fields of a release
@@ -228,7 +228,7 @@ class Displayed:
     @property
     def _has_tidy_rows(self) -> bool:
         """Whether HTML shows the rows of `to_frame`: if the class defines them, and no grid."""
-        return type(self)._tidy is not Displayed._tidy and self._grid() is None  # noqa: SLF001 - of our own kind
+        return type(self)._tidy is not DisplayMixin._tidy and self._grid() is None  # noqa: SLF001 - of our own kind
 
     def __repr__(self) -> str:
         lines = [line for grid in self._grids() for line in grid.lines()]
@@ -304,7 +304,7 @@ def facts_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
     return Grid(("", *names), [("", *texts)]) if told else None
 
 
-def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: Displayed) -> Grid:
+def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: DisplayMixin) -> Grid:
     """Convert rows to a grid without empty columns; the headings of interval ends name the confidence level.
 
     The quantity that intervals cover is a column if rows differ in it, and else is displayed once, below.

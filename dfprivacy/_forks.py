@@ -48,8 +48,8 @@ class ForkedConnectionError(Exception):
 class _Process:
     """Use of SQLite in one process: its lock, the number of open connections, and whether a fork was unsafe."""
 
-    def __init__(self, *, torn: bool = False) -> None:
-        self.id, self.lock, self.holders, self.torn = os.getpid(), Lock(), 0, torn
+    def __init__(self, *, forked_in_use: bool = False) -> None:
+        self.id, self.lock, self.n_open, self.forked_in_use = os.getpid(), Lock(), 0, forked_in_use
 
 
 _process = _Process()
@@ -60,17 +60,17 @@ def process_lock() -> Iterator[None]:
     """Block other threads and forks while SQLite is used; raise `ForkedConnectionError` after an unsafe fork."""
     global _process  # noqa: PLW0603 - the one state of this module
     if os.getpid() != _process.id:
-        _process = _Process(torn=_process.torn or _process.holders > 0)
+        _process = _Process(forked_in_use=_process.forked_in_use or _process.n_open > 0)
     process = _process
-    if process.torn:
+    if process.forked_in_use:
         raise ForkedConnectionError
     with process.lock:
-        process.holders += 1
+        process.n_open += 1
         try:
             yield
         finally:
             if os.getpid() == process.id:  # else this is a copy, in which the lock is never released
-                process.holders -= 1
+                process.n_open -= 1
 
 
 def _unlock_properties() -> None:

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 
-__all__ = ["VIEWS", "MethodAccess", "Price", "is_protected"]
+__all__ = ["VIEWS", "PluginMethods", "Price", "is_protected"]
 
 Price = str | int | float | Fraction
 # By the frame's id: the frame, its view, and what it takes to make the view again without its rows. Nothing here
 # keeps a frame alive: a view does that for as long as somebody holds it.
-VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[MethodAccess], Target]] = {}
+VIEWS: dict[int, tuple[weakref.ref[Any], weakref.ref[PluginMethods], Target]] = {}
 
 
-class MethodAccess:
+class PluginMethods:
     """Base class of views: the mechanisms of all installed plugins are its methods."""
 
     _target: Target

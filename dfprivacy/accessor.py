@@ -63,7 +63,7 @@ class Accessor:
             return f"<dfprivacy accessor: {error}>"
 
 
-class _Attribute:
+class _AccessorDescriptor:
     """Descriptor that makes an accessor at every access."""
 
     def __get__(self, frame: object, owner: type) -> Any:
@@ -74,11 +74,11 @@ def install() -> None:
     """Add ``dp`` to the frames of pandas, Polars, Dask and Spark, as soon as the library is imported."""
 
     def add_to_frames(module: ModuleType) -> None:
-        module.DataFrame.dp = _Attribute()
+        module.DataFrame.dp = _AccessorDescriptor()
 
     def add_to_polars(module: ModuleType) -> None:
-        module.DataFrame.dp = _Attribute()
-        module.LazyFrame.dp = _Attribute()
+        module.DataFrame.dp = _AccessorDescriptor()
+        module.LazyFrame.dp = _AccessorDescriptor()
 
     for module in ("pandas", "dask.dataframe", "pyspark.sql.dataframe"):
         wrapt.register_post_import_hook(add_to_frames, module)

@@ -23,7 +23,7 @@ from dfprivacy._table.frames.files import declared_columns, open_table
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, DPError, LedgerError
 from dfprivacy.protection import protect
-from dfprivacy.request import Received
+from dfprivacy.request import ReceivedRequest
 from dfprivacy.schema.files import skeleton
 from dfprivacy.server.cli import add_commands
 
@@ -277,7 +277,7 @@ def _print_escaped(*texts: object, end: str = "\n", file: TextIO | None = None) 
 
 def _run_answer(options: argparse.Namespace) -> int:
     key = read_key(options.key)
-    received = Received.read(options.request, options.schema, key)
+    received = ReceivedRequest.read(options.request, options.schema, key)
     analyst = received.signer(open_ledger(options.ledger))
     if options.analyst is not None and analyst != options.analyst:
         raise ArgumentError(

@@ -45,7 +45,7 @@ DATAFRAME_HINTS = {  # methods of dataframes that views, or grouped views, lack:
 }
 
 
-class _View(Protocol):
+class _ViewInterface(Protocol):
     """Interface of a view, of all rows or with groups."""
 
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
@@ -65,7 +65,7 @@ class ColumnView:
     ``view["age"].mean(epsilon=0.5)`` is ``view.mean("age", epsilon=0.5)``. It holds no values.
     """
 
-    def __init__(self, view: _View, column: Column) -> None:
+    def __init__(self, view: _ViewInterface, column: Column) -> None:
         self._view = view
         self._column = column
 

@@ -226,13 +226,13 @@ def measure_weighted(
         *curator.gaps([weights], "omit" if nan_policy == "fill" else nan_policy),
     )
 
-    def asked(square: float) -> features.RowFeatures:
+    def weighted_features(square: float) -> features.RowFeatures:
         inner: features.RowFeatures = features.Weighted(weights, of, square=square, crossed=crossed)
         inner = features.Given(*gaps, of=inner) if gaps else inner
         kept = {by[0].name: groups} if by and groups else None
         return features.OneHot(*by, groups=kept, of=inner) if by else inner
 
-    cube, laplace = asked(1.0), asked(0.5)
+    cube, laplace = weighted_features(1.0), weighted_features(0.5)
     widest = [
         each.sensitivity(curator.neighbors, norm, frozenset()) for each, norm in ((cube, math.inf), (laplace, 1))
     ]
@@ -534,7 +534,7 @@ def statistic(
                 released=sums.released,
             )
 
-        def expected(curator: Curator, column: Column, **_: Any) -> Mapping[str, Any]:
+        def expected_errors(curator: Curator, column: Column, **_: Any) -> Mapping[str, Any]:
             from dfprivacy.inference.moments import NoisyMoments
 
             sd = 2 * column.half * SPREAD
@@ -552,7 +552,7 @@ def statistic(
                 **({"expected relative error": noise / size} if size else {}),
             }
 
-        def normal(
+        def draw_normal_rows(
             rng: np.random.Generator,
             n: int,
             column: Column,
@@ -564,7 +564,7 @@ def statistic(
             sd = 2 * column.half * SPREAD if spread is None else spread
             return {column.name: (column.mid if mean is None else mean) + sd * rng.normal(size=n)}
 
-        return made.plans(expected).assumes(normal, lambda answer: bool(answer.rejected))
+        return made.plans(expected_errors).assumes(draw_normal_rows, lambda answer: bool(answer.rejected))
 
     return make_mechanism
 

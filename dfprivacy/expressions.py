@@ -42,7 +42,7 @@ __all__ = [
     "ComputedColumn",
     "Expression",
     "Formula",
-    "Labels",
+    "LabelCodes",
     "Node",
     "col",
     "computed_column",
@@ -63,17 +63,17 @@ _MONDAY = 3  # 1970-01-01 was a Thursday
 
 
 @dataclass(frozen=True)
-class Labels:
-    """Labels of rows, as codes into a list of values; -1 if missing."""
+class LabelCodes:
+    """LabelCodes of rows, as codes into a list of values; -1 if missing."""
 
     codes: NDArray[np.intp]
     known: Sequence[Any]
 
-    def __getitem__(self, rows: Any) -> Labels:
-        return Labels(self.codes[rows], self.known)
+    def __getitem__(self, rows: Any) -> LabelCodes:
+        return LabelCodes(self.codes[rows], self.known)
 
 
-class Span(NamedTuple):
+class ValueRange(NamedTuple):
     """Range of the values of an expression: its limits, its possible values and their kind.
 
     Attributes
@@ -92,7 +92,7 @@ class Span(NamedTuple):
     kind: str = "number"
 
 
-_TRUTH = Span(0.0, 1.0, (False, True), "truth")
+_TRUTH = ValueRange(0.0, 1.0, (False, True), "truth")
 
 
 class LongList(tuple[Any, ...]):  # noqa: SLOT001 - of a tuple, none can have a value
@@ -212,7 +212,7 @@ def _read_json(plain: object, left: int) -> Node:
             return Node("col", (written,))
         if operation in _OPERATIONS and isinstance(written, list):
             parts = [_read_json(each, left - 1) if isinstance(each, Mapping) else each for each in written]
-            return _node(operation, *parts)
+            return _checked_node(operation, *parts)
     raise ArgumentError(
         "The JSON value is not an expression of columns.", 'For example {"/": [{"col": "a"}, {"col": "b"}]}.'
     )
@@ -234,9 +234,9 @@ class Formula:
     columns: tuple[Column, ...]
 
     @cached_property
-    def span(self) -> Span:
+    def value_range(self) -> ValueRange:
         """Range of the formula's values; raises a `SchemaError` if an operation does not apply to a column."""
-        return self._spans[self.node]
+        return self._ranges[self.node]
 
     @property
     def portable(self) -> bool:
@@ -249,7 +249,7 @@ class Formula:
         total = {Node("col", (column.name,)): column.filled for column in self.columns}
         for node in _post_order(self.node):
             if node.operation != "col":
-                span, lows = self._spans[node], [self._spans[part].low for part in node.nodes]
+                span, lows = self._ranges[node], [self._ranges[part].low for part in node.nodes]
                 finite = math.isfinite(span.low) and math.isfinite(span.high)
                 partial = node.operation in _PARTIAL or (node.operation in _OF_POSITIVE and lows[0] < 0)
                 parts = node.operation == "fill" or all(total[part] for part in node.nodes)
@@ -257,21 +257,21 @@ class Formula:
         return total[self.node]
 
     @cached_property
-    def _spans(self) -> dict[Node, Span]:
-        spans: dict[Node, Span] = {}
+    def _ranges(self) -> dict[Node, ValueRange]:
+        spans: dict[Node, ValueRange] = {}
         declared = {column.name: column for column in self.columns}
         for node in _post_order(self.node):
             if node.operation == "col":
-                spans[node] = _declared_span(declared[str(node.parts[0])])
+                spans[node] = _declared_range(declared[str(node.parts[0])])
             else:
                 parts = [spans[part] if isinstance(part, Node) else part for part in node.parts]
                 try:
-                    spans[node] = _OPERATIONS[node.operation].span(*parts)
+                    spans[node] = _OPERATIONS[node.operation].value_range(*parts)
                 except _MisfitError as error:
                     raise SchemaError(f"{node}: {error.args[0]}", *error.args[1:]) from None
         return spans
 
-    def rows(self, values: Callable[[Column], Floats | Labels]) -> Floats | Labels:
+    def rows(self, values: Callable[[Column], Floats | LabelCodes]) -> Floats | LabelCodes:
         """Compute the value of the formula for each row.
 
         Parameters
@@ -281,7 +281,7 @@ class Formula:
 
         Returns
         -------
-        ndarray of shape (rows,) or Labels
+        ndarray of shape (rows,) or LabelCodes
             Numbers, NaN if missing, or codes into labels, -1 if missing.
         """
         found: list[Any] = []
@@ -294,7 +294,7 @@ class Formula:
                 if is_open:
                     result[~np.isfinite(result)] = math.nan
                 found.append(result)
-        return cast("Floats | Labels", found[-1])
+        return cast("Floats | LabelCodes", found[-1])
 
     @cached_property
     def _steps(self) -> list[tuple[Any, list[tuple[int | None, Any]], bool]]:
@@ -306,14 +306,14 @@ class Formula:
             if node.operation == "col":
                 steps.append((declared[str(node.parts[0])], [], False))
                 continue
-            span = self._spans[node]
+            span = self._ranges[node]
             is_open = span.kind == "number" and not (math.isfinite(span.low) and math.isfinite(span.high))
             parts: list[tuple[int | None, Any]] = [
                 (places[part], None) if isinstance(part, Node) else (None, part) for part in node.parts
             ]
             rows = _OPERATIONS[node.operation].rows
-            if rows is _Mapping:  # of which there may be many pairs
-                rows, parts = _Mapping(cast("tuple[Any, ...]", node.parts[1])), parts[:1]
+            if rows is _MapByDictionary:  # of which there may be many pairs
+                rows, parts = _MapByDictionary(cast("tuple[Any, ...]", node.parts[1])), parts[:1]
             steps.append((rows, parts, is_open))
         return steps
 
@@ -352,21 +352,21 @@ class ComputedColumn(Column):
             Numbers or labels; NaN or None where missing.
         """
 
-        def values(column: Column) -> Floats | Labels:
+        def values(column: Column) -> Floats | LabelCodes:
             given = np.atleast_1d(np.asarray(rows[column.name]))
             if column.bounds is None:
                 known = column.categories or ()
                 book, none = code_book_of(known), len(known) - 1 if column.other else -1
-                return Labels(np.array([book.code(each, none) for each in given.tolist()]), known)
+                return LabelCodes(np.array([book.code(each, none) for each in given.tolist()]), known)
             return given.astype(np.float64).clip(column.low, column.high)
 
         found = self.formula.rows(values)
-        return np.array([*found.known, None], dtype=object)[found.codes] if isinstance(found, Labels) else found
+        return np.array([*found.known, None], dtype=object)[found.codes] if isinstance(found, LabelCodes) else found
 
     @property
     def declared_bounds(self) -> list[float] | None:
         """Bounds that were declared for the column; None if its bounds follow from the formula."""
-        span = self.formula.span
+        span = self.formula.value_range
         return None if self.bounds in {None, (span.low, span.high)} else [self.low, self.high]
 
     def describe(self) -> dict[str, Any]:
@@ -411,13 +411,13 @@ def computed_column(
     formula = Formula(
         node.substitute(inner), tuple({column.name: column for of in of_each for column in of}.values())
     )
-    span, found = formula.span, [column.beyond for column in formula.columns if column.beyond is not None]
+    span, found = formula.value_range, [column.beyond for column in formula.columns if column.beyond is not None]
     limits = None if span.kind == "label" else (span.low, span.high)
     limits = limits if bounds is None else bounds_of(name, bounds)
     if limits is not None and not (math.isfinite(limits[0]) and math.isfinite(limits[1])):
         raise SchemaError(
-            f"The bounds of {name!r} do not follow from its columns: {formula.node} can be {_end(limits[0])} to "
-            f"{_end(limits[1])}.",
+            f"The bounds of {name!r} do not follow from its columns: {formula.node} can be "
+            f"{_end_text(limits[0])} to {_end_text(limits[1])}.",
             f"Declare them by with_columns(..., bounds={{{name!r}: (low, high)}}) or .clip(low, high), or narrow "
             "the bounds of its columns.",
         )
@@ -436,7 +436,7 @@ def computed_column(
     )
 
 
-def _end(number: float) -> str:
+def _end_text(number: float) -> str:
     return f"{number:.15g}" if math.isfinite(number) else "any number"
 
 
@@ -490,10 +490,10 @@ def _post_order(node: Node) -> Iterator[Node]:
             todo += [(at, True), *((part, False) for part in at.nodes)]
 
 
-def _declared_span(column: Column) -> Span:
+def _declared_range(column: Column) -> ValueRange:
     if column.bounds is None:
-        return Span(known=column.categories or (), kind="label")
-    return Span(column.low, column.high, column.categories)
+        return ValueRange(known=column.categories or (), kind="label")
+    return ValueRange(column.low, column.high, column.categories)
 
 
 class _MisfitError(Exception):
@@ -503,12 +503,12 @@ class _MisfitError(Exception):
 # ---- ranges of numeric results, rounded outward --------------------------------------------------------------
 
 
-def _round_outwards(low: Fraction | float, high: Fraction | float) -> Span:
+def _round_outwards(low: Fraction | float, high: Fraction | float) -> ValueRange:
     """Return the span from `low` to `high`, with both ends rounded outwards to floats."""
-    return Span(_float(low, -math.inf), _float(high, math.inf))
+    return ValueRange(_round_outward(low, -math.inf), _round_outward(high, math.inf))
 
 
-def _float(exact: Fraction | float, outward: float) -> float:
+def _round_outward(exact: Fraction | float, outward: float) -> float:
     if isinstance(exact, float):
         return exact
     try:
@@ -518,13 +518,13 @@ def _float(exact: Fraction | float, outward: float) -> float:
     return near if (near <= exact if outward < 0 else near >= exact) else math.nextafter(near, outward)
 
 
-def _exact(number: float) -> Fraction | float:
+def _as_fraction(number: float) -> Fraction | float:
     return Fraction(number) if math.isfinite(number) else number
 
 
-def _numbers(*parts: Any) -> list[Span]:
+def _numeric_ranges(*parts: Any) -> list[ValueRange]:
     """Return the spans of operands that are numbers or truth values; raise an error for labels."""
-    spans = [part if isinstance(part, Span) else _constant(part) for part in parts]
+    spans = [part if isinstance(part, ValueRange) else _constant_range(part) for part in parts]
     if any(span.kind == "label" for span in spans):
         raise _MisfitError(
             "a label is not a number.",
@@ -533,134 +533,142 @@ def _numbers(*parts: Any) -> list[Span]:
     return spans
 
 
-def _constant(value: Any) -> Span:
+def _constant_range(value: Any) -> ValueRange:
     if isinstance(value, bool):
         return _TRUTH
-    return Span(known=(value,), kind="label") if isinstance(value, str) else Span(float(value), float(value))
+    return (
+        ValueRange(known=(value,), kind="label")
+        if isinstance(value, str)
+        else ValueRange(float(value), float(value))
+    )
 
 
-def _times(a: float, b: float) -> Fraction | float:
-    return Fraction(0) if not a or not b else _exact(a) * _exact(b)
+def _exact_product(a: float, b: float) -> Fraction | float:
+    return Fraction(0) if not a or not b else _as_fraction(a) * _as_fraction(b)
 
 
-def _sum_span(a: Any, b: Any) -> Span:
-    a, b = _numbers(a, b)
-    return _round_outwards(_exact(a.low) + _exact(b.low), _exact(a.high) + _exact(b.high))
+def _sum_range(a: Any, b: Any) -> ValueRange:
+    a, b = _numeric_ranges(a, b)
+    return _round_outwards(_as_fraction(a.low) + _as_fraction(b.low), _as_fraction(a.high) + _as_fraction(b.high))
 
 
-def _difference_span(a: Any, b: Any) -> Span:
-    a, b = _numbers(a, b)
-    return _round_outwards(_exact(a.low) - _exact(b.high), _exact(a.high) - _exact(b.low))
+def _difference_range(a: Any, b: Any) -> ValueRange:
+    a, b = _numeric_ranges(a, b)
+    return _round_outwards(_as_fraction(a.low) - _as_fraction(b.high), _as_fraction(a.high) - _as_fraction(b.low))
 
 
-def _product_span(a: Any, b: Any) -> Span:
-    a, b = _numbers(a, b)
-    ends = [_times(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+def _product_range(a: Any, b: Any) -> ValueRange:
+    a, b = _numeric_ranges(a, b)
+    ends = [_exact_product(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
     return _round_outwards(min(ends), max(ends))
 
 
-def _quotient_span(a: Any, b: Any) -> Span:
-    a, b = _numbers(a, b)
+def _quotient_range(a: Any, b: Any) -> ValueRange:
+    a, b = _numeric_ranges(a, b)
     if b.low <= 0 <= b.high:
-        return Span()
+        return ValueRange()
     ends = [
-        Fraction(0) if math.isinf(y) else _exact(x) / Fraction(y) for x in (a.low, a.high) for y in (b.low, b.high)
+        Fraction(0) if math.isinf(y) else _as_fraction(x) / Fraction(y)
+        for x in (a.low, a.high)
+        for y in (b.low, b.high)
     ]
     return _round_outwards(min(ends), max(ends))
 
 
-def _power_span(a: Any, power: float) -> Span:
-    (a,) = _numbers(a)
+def _power_range(a: Any, power: float) -> ValueRange:
+    (a,) = _numeric_ranges(a)
     whole = float(power).is_integer()
     low, high = (a.low, a.high) if whole else (max(a.low, 0.0), max(a.high, 0.0))
     if power < 0 and low <= 0 <= high:
-        return Span()
+        return ValueRange()
     ends = [low, high] + ([0.0] if low < 0 < high and whole and power % 2 == 0 else [])
     if whole and all(map(math.isfinite, ends)):
         exact = [Fraction(end) ** int(power) for end in ends]
         return _round_outwards(min(exact), max(exact))
-    found = [_pow(end, power) for end in ends]
-    return _widen(min(found), max(found))
+    found = [_float_power(end, power) for end in ends]
+    return _widened_range(min(found), max(found))
 
 
-def _pow(base: float, power: float) -> float:
+def _float_power(base: float, power: float) -> float:
     try:
         return float(base**power)
     except OverflowError:
         return math.inf if base > 0 or power % 2 == 0 else -math.inf
 
 
-def _widen(low: float, high: float) -> Span:
+def _widened_range(low: float, high: float) -> ValueRange:
     """Return an interval widened by the rounding error of a library function; an end at 0 is exact."""
     for _ in range(4):
         low, high = low and math.nextafter(low, -math.inf), high and math.nextafter(high, math.inf)
-    return Span(low, high)
+    return ValueRange(low, high)
 
 
-def _increasing(function: Callable[[float], float], least: float = -math.inf) -> Callable[[Any], Span]:
+def _range_of_increasing(
+    function: Callable[[float], float], least: float = -math.inf
+) -> Callable[[Any], ValueRange]:
     """Return a function that maps the span of x to the span of f(x), for an increasing f on x >= `least`."""
 
-    def span(a: Any) -> Span:
-        (a,) = _numbers(a)
+    def span(a: Any) -> ValueRange:
+        (a,) = _numeric_ranges(a)
         if a.high < least:
-            return Span()
+            return ValueRange()
         ends = []
         for end, beyond in ((a.low, -math.inf), (a.high, math.inf)):
             try:
                 ends.append(beyond if end <= least or math.isinf(end) else function(end))
             except OverflowError:
                 ends.append(math.inf)
-        return _widen(*ends)
+        return _widened_range(*ends)
 
     return span
 
 
-def _root_span(a: Any) -> Span:
-    (a,) = _numbers(a)
+def _root_range(a: Any) -> ValueRange:
+    (a,) = _numeric_ranges(a)
     ends = [0.0 if end < 0 else math.sqrt(end) for end in (a.low, a.high)]
     exact = all(
         Fraction(root) ** 2 == Fraction(end) for root, end in zip(ends, a[:2], strict=True) if 0 < end < math.inf
     )
     low, high = ends
-    return Span(low, high) if exact else _widen(low, high)
+    return ValueRange(low, high) if exact else _widened_range(low, high)
 
 
-def _absolute_span(a: Any) -> Span:
-    (a,) = _numbers(a)
-    return Span(max(a.low, -a.high, 0.0), max(-a.low, a.high))
+def _absolute_range(a: Any) -> ValueRange:
+    (a,) = _numeric_ranges(a)
+    return ValueRange(max(a.low, -a.high, 0.0), max(-a.low, a.high))
 
 
-def _clip_span(a: Any, low: float, high: float) -> Span:
-    (a,) = _numbers(a)
-    return Span(min(max(a.low, low), high), max(min(a.high, high), low))
+def _clip_range(a: Any, low: float, high: float) -> ValueRange:
+    (a,) = _numeric_ranges(a)
+    return ValueRange(min(max(a.low, low), high), max(min(a.high, high), low))
 
 
-def _round_span(a: Any, decimals: float) -> Span:
-    (a,) = _numbers(a)
+def _round_range(a: Any, decimals: float) -> ValueRange:
+    (a,) = _numeric_ranges(a)
     low, high = (float(np.round(end, int(decimals))) for end in (a.low, a.high))
-    return Span(low, high)
+    return ValueRange(low, high)
 
 
 # ---- truth values and labels -----------------------------------------------------------------------------------
 
 
-def _compared_span(a: Any, b: Any) -> Span:
-    _numbers(a, b)
+def _compared_range(a: Any, b: Any) -> ValueRange:
+    _numeric_ranges(a, b)
     return _TRUTH
 
 
-def _equal_span(a: Any, b: Any) -> Span:
-    if isinstance(a, Span) and a.kind == "label":
-        if isinstance(b, Span):
+def _equal_range(a: Any, b: Any) -> ValueRange:
+    if isinstance(a, ValueRange) and a.kind == "label":
+        if isinstance(b, ValueRange):
             raise _MisfitError(
                 "labels of two columns cannot be compared.", "Compare a column of labels with one label."
             )
         _check_known(a, [b])
         return _TRUTH
-    return _compared_span(a, b)
+    return _compared_range(a, b)
 
 
-def _check_known(a: Span, values: Sequence[Any]) -> None:
+def _check_known(a: ValueRange, values: Sequence[Any]) -> None:
     """Raise an error if a value is not among the labels of a column."""
     known = {category_key(each) for each in a.known or ()}
     for value in values:
@@ -670,16 +678,16 @@ def _check_known(a: Span, values: Sequence[Any]) -> None:
             )
 
 
-def _isin_span(a: Span, values: tuple[Any, ...]) -> Span:
+def _isin_range(a: ValueRange, values: tuple[Any, ...]) -> ValueRange:
     if a.kind == "label":
         _check_known(a, values)
     else:
-        _numbers(a, *values)
+        _numeric_ranges(a, *values)
     return _TRUTH
 
 
-def _truths_span(*parts: Any) -> Span:
-    if any(not isinstance(part, Span) or part.kind != "truth" for part in parts):
+def _truth_range(*parts: Any) -> ValueRange:
+    if any(not isinstance(part, ValueRange) or part.kind != "truth" for part in parts):
         raise _MisfitError(
             "the operators &, | and ~ are for comparisons only.",
             'For example (dp.col("age") >= 65) & (dp.col("sex") == "f").',
@@ -687,29 +695,29 @@ def _truths_span(*parts: Any) -> Span:
     return _TRUTH
 
 
-def _labels_span(values: Sequence[Any]) -> Span:
+def _range_of_list(values: Sequence[Any]) -> ValueRange:
     """Return the span of a list of possible results: numbers if all are numbers, else labels."""
     known = tuple(dict.fromkeys(values))
     if any(isinstance(value, str) for value in known):
-        return Span(known=known, kind="label")
+        return ValueRange(known=known, kind="label")
     if all(isinstance(value, bool) for value in known):
         return _TRUTH
     known = tuple(sorted(known))
-    return Span(float(known[0]), float(known[-1]), known)
+    return ValueRange(float(known[0]), float(known[-1]), known)
 
 
-def _map_span(a: Span, pairs: tuple[Any, ...]) -> Span:
+def _map_range(a: ValueRange, pairs: tuple[Any, ...]) -> ValueRange:
     keys = [key for key, _ in pairs]
     if a.kind == "label":
         _check_known(a, keys)
     else:
-        _numbers(a, *keys)
-    return _labels_span([value for _, value in pairs])
+        _numeric_ranges(a, *keys)
+    return _range_of_list([value for _, value in pairs])
 
 
-def _cut_span(a: Any, edges: tuple[float, ...], labels: tuple[Any, ...]) -> Span:
-    _numbers(a)
-    return Span(known=labels or _interval_labels(edges), kind="label")
+def _cut_range(a: Any, edges: tuple[float, ...], labels: tuple[Any, ...]) -> ValueRange:
+    _numeric_ranges(a)
+    return ValueRange(known=labels or _interval_labels(edges), kind="label")
 
 
 def _interval_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
@@ -718,34 +726,38 @@ def _interval_labels(edges: tuple[float, ...]) -> tuple[str, ...]:
     return tuple(f"{'(' if at else '['}{low}, {high}]" for at, (low, high) in enumerate(pairwise(texts)))
 
 
-def _either_span(a: Any, b: Any) -> Span:
-    spans = [part if isinstance(part, Span) else _constant(part) for part in (a, b)]
+def _range_of_either(a: Any, b: Any) -> ValueRange:
+    spans = [part if isinstance(part, ValueRange) else _constant_range(part) for part in (a, b)]
     kinds = {span.kind for span in spans}
     if "label" in kinds:
         if kinds != {"label"}:
             raise _MisfitError(
                 "the result would mix numbers and labels.", "Use numbers in both places, or labels in both."
             )
-        return Span(known=tuple(dict.fromkeys(value for span in spans for value in span.known or ())), kind="label")
+        return ValueRange(
+            known=tuple(dict.fromkeys(value for span in spans for value in span.known or ())), kind="label"
+        )
     if kinds == {"truth"}:
         return _TRUTH
     known = None if any(span.known is None for span in spans) else spans[0].known
-    return Span(min(s.low for s in spans), max(s.high for s in spans), known if spans[0] == spans[1] else None)
+    return ValueRange(
+        min(s.low for s in spans), max(s.high for s in spans), known if spans[0] == spans[1] else None
+    )
 
 
-def _where_span(a: Any, condition: Any, b: Any) -> Span:
-    _truths_span(condition)
-    return _either_span(a, b)
+def _where_range(a: Any, condition: Any, b: Any) -> ValueRange:
+    _truth_range(condition)
+    return _range_of_either(a, b)
 
 
-def _part_span(a: Any, function: Callable[[Floats], Floats], low: int, high: int) -> Span:
-    (a,) = _numbers(a)
+def _date_part_range(a: Any, function: Callable[[Floats], Floats], low: int, high: int) -> ValueRange:
+    (a,) = _numeric_ranges(a)
     if low > high:  # of years
         if not (abs(a.low) <= _DAYS_MAX and abs(a.high) <= _DAYS_MAX):
-            return Span()
+            return ValueRange()
         low, high = (int(function(np.array([end]))[0]) for end in (a.low, a.high))
     known = tuple(range(low, high + 1)) if high - low < _YEARS_MAX else None
-    return Span(float(low), float(high), known)
+    return ValueRange(float(low), float(high), known)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------
@@ -773,7 +785,7 @@ def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
     return rows
 
 
-def _numbers_of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
+def _numbers_of_codes(a: LabelCodes, numbers: Sequence[float]) -> Floats:
     """Return for each row the number at the position of its code; NaN if the code is -1."""
     found: Floats = np.array([*numbers, math.nan])[a.codes]
     return found
@@ -781,25 +793,25 @@ def _numbers_of_codes(a: Labels, numbers: Sequence[float]) -> Floats:
 
 def _isin_rows(a: Any, values: tuple[Any, ...]) -> Floats:
     keys = {category_key(value) for value in values}
-    if isinstance(a, Labels):
+    if isinstance(a, LabelCodes):
         return _numbers_of_codes(a, [float(category_key(each) in keys) for each in a.known])
     return cast("Floats", _comparison(lambda x: np.isin(x, [float(value) for value in values]))(a))
 
 
 def _equal_rows(a: Any, b: Any) -> Any:
-    return _isin_rows(a, (b,)) if isinstance(a, Labels) else _comparison(operator.eq)(a, b)
+    return _isin_rows(a, (b,)) if isinstance(a, LabelCodes) else _comparison(operator.eq)(a, b)
 
 
-class _Mapping:
+class _MapByDictionary:
     """Function of rows that maps each value by a dictionary."""
 
     def __init__(self, pairs: tuple[Any, ...]) -> None:
         values = {category_key(key): value for key, value in pairs}
         results = [*values.values()]
-        span = _labels_span(results)
+        span = _range_of_list(results)
         self._known = list(span.known or ()) if span.kind == "label" else None
         of_results = (
-            [*map(float, results), math.nan] if self._known is None else [*_positions(self._known, results), -1]
+            [*map(float, results), math.nan] if self._known is None else [*_positions_of(self._known, results), -1]
         )
         self._results = np.array(of_results)
         self._places: dict[Any, int] = {key: at for at, key in enumerate(values)}
@@ -807,7 +819,7 @@ class _Mapping:
 
     def __call__(self, a: Any) -> Any:
         """Return for each row the value that the dictionary has for it; NaN or -1 if it has none."""
-        if isinstance(a, Labels):
+        if isinstance(a, LabelCodes):
             labels, places = self._of_labels
             if labels is not a.known:
                 places = np.array([*(self._places.get(category_key(each), -1) for each in a.known), -1])
@@ -815,7 +827,7 @@ class _Mapping:
             at = places[a.codes]
         else:
             at = self._keys.encode(a)  # the last one, of none, where it is no key
-        return self._results[at] if self._known is None else Labels(self._results[at], self._known)
+        return self._results[at] if self._known is None else LabelCodes(self._results[at], self._known)
 
     @cached_property
     def _keys(self) -> Column:
@@ -823,21 +835,21 @@ class _Mapping:
         return Column("key", categories=tuple(cast("dict[float, int]", self._places)))
 
 
-def _cut_rows(a: Floats, edges: tuple[float, ...], labels: tuple[Any, ...]) -> Labels:
+def _cut_rows(a: Floats, edges: tuple[float, ...], labels: tuple[Any, ...]) -> LabelCodes:
     codes = np.searchsorted(edges, a) - 1  # of an interval with its upper end
     codes[a == edges[0]] = 0
     codes[~((a >= edges[0]) & (a <= edges[-1]))] = -1
-    return Labels(codes, list(labels or _interval_labels(edges)))
+    return LabelCodes(codes, list(labels or _interval_labels(edges)))
 
 
 def _fill_rows(a: Any, value: Any) -> Any:
-    if not isinstance(a, Labels):
+    if not isinstance(a, LabelCodes):
         return np.where(np.isnan(a), float(value), a)
     known = [*dict.fromkeys([*a.known, value])]
-    return Labels(np.where(a.codes < 0, known.index(value), a.codes), known)
+    return LabelCodes(np.where(a.codes < 0, known.index(value), a.codes), known)
 
 
-def _positions(known: Sequence[Any], values: Sequence[Any]) -> list[int]:
+def _positions_of(known: Sequence[Any], values: Sequence[Any]) -> list[int]:
     """Return the position of each value in the list of known values."""
     places = {value: at for at, value in enumerate(known)}
     return [places[value] for value in values]
@@ -845,14 +857,14 @@ def _positions(known: Sequence[Any], values: Sequence[Any]) -> list[int]:
 
 def _where_rows(a: Any, condition: Floats, b: Any) -> Any:
     known: list[Any] = []
-    if isinstance(a, Labels) or isinstance(b, Labels) or isinstance(a, str) or isinstance(b, str):
-        listed = [[*part.known] if isinstance(part, Labels) else [part] for part in (a, b)]
+    if isinstance(a, LabelCodes) or isinstance(b, LabelCodes) or isinstance(a, str) or isinstance(b, str):
+        listed = [[*part.known] if isinstance(part, LabelCodes) else [part] for part in (a, b)]
         known = [*dict.fromkeys(value for values in listed for value in values)]
         a, b = (
-            np.array([*_positions(known, values), -1])[part.codes if isinstance(part, Labels) else 0]
+            np.array([*_positions_of(known, values), -1])[part.codes if isinstance(part, LabelCodes) else 0]
             for part, values in zip((a, b), listed, strict=True)
         )
-        return Labels(np.where(np.isnan(condition), -1, np.where(condition == 1, a, b)).astype(np.intp), known)
+        return LabelCodes(np.where(np.isnan(condition), -1, np.where(condition == 1, a, b)).astype(np.intp), known)
     found = np.where(condition == 1, a, b).astype(np.float64)
     found[np.isnan(condition)] = math.nan
     return found
@@ -896,41 +908,41 @@ def _hour(a: Floats) -> Floats:
 class _Operation(NamedTuple):
     """Two functions of an operation: one computes the range of its results, the other the results for rows."""
 
-    span: Callable[..., Span]
+    value_range: Callable[..., ValueRange]
     rows: Callable[..., Any]
 
 
 def _date_part(function: Callable[[Floats], Floats], low: int, high: int) -> _Operation:
-    return _Operation(lambda a: _part_span(a, function, low, high), function)
+    return _Operation(lambda a: _date_part_range(a, function, low, high), function)
 
 
 _OPERATIONS: dict[str, _Operation] = {
-    "+": _Operation(_sum_span, _new_array(operator.add)),
-    "-": _Operation(_difference_span, _new_array(operator.sub)),
-    "*": _Operation(_product_span, _new_array(operator.mul)),
-    "/": _Operation(_quotient_span, _new_array(operator.truediv)),
-    "**": _Operation(_power_span, _new_array(operator.pow)),
-    "abs": _Operation(_absolute_span, _new_array(np.abs)),
-    "log": _Operation(_increasing(math.log, 0.0), _new_array(np.log)),
-    "log10": _Operation(_increasing(math.log10, 0.0), _new_array(np.log10)),
-    "log1p": _Operation(_increasing(math.log1p, -1.0), _new_array(np.log1p)),
-    "exp": _Operation(_increasing(math.exp), _new_array(np.exp)),
-    "sqrt": _Operation(_root_span, _new_array(np.sqrt)),
-    "clip": _Operation(_clip_span, _new_array(np.clip)),
-    "round": _Operation(_round_span, _new_array(lambda a, decimals: np.round(a, int(decimals)))),
-    "==": _Operation(_equal_span, _equal_rows),
-    "<": _Operation(_compared_span, _comparison(operator.lt)),
-    "<=": _Operation(_compared_span, _comparison(operator.le)),
-    ">": _Operation(_compared_span, _comparison(operator.gt)),
-    ">=": _Operation(_compared_span, _comparison(operator.ge)),
-    "&": _Operation(_truths_span, _new_array(operator.mul)),
-    "|": _Operation(_truths_span, _new_array(np.maximum)),
-    "not": _Operation(_truths_span, _new_array(lambda a: 1 - a)),
-    "isin": _Operation(_isin_span, _isin_rows),
-    "map": _Operation(_map_span, _Mapping),
-    "cut": _Operation(_cut_span, _cut_rows),
-    "fill": _Operation(_either_span, _fill_rows),
-    "where": _Operation(_where_span, _where_rows),
+    "+": _Operation(_sum_range, _new_array(operator.add)),
+    "-": _Operation(_difference_range, _new_array(operator.sub)),
+    "*": _Operation(_product_range, _new_array(operator.mul)),
+    "/": _Operation(_quotient_range, _new_array(operator.truediv)),
+    "**": _Operation(_power_range, _new_array(operator.pow)),
+    "abs": _Operation(_absolute_range, _new_array(np.abs)),
+    "log": _Operation(_range_of_increasing(math.log, 0.0), _new_array(np.log)),
+    "log10": _Operation(_range_of_increasing(math.log10, 0.0), _new_array(np.log10)),
+    "log1p": _Operation(_range_of_increasing(math.log1p, -1.0), _new_array(np.log1p)),
+    "exp": _Operation(_range_of_increasing(math.exp), _new_array(np.exp)),
+    "sqrt": _Operation(_root_range, _new_array(np.sqrt)),
+    "clip": _Operation(_clip_range, _new_array(np.clip)),
+    "round": _Operation(_round_range, _new_array(lambda a, decimals: np.round(a, int(decimals)))),
+    "==": _Operation(_equal_range, _equal_rows),
+    "<": _Operation(_compared_range, _comparison(operator.lt)),
+    "<=": _Operation(_compared_range, _comparison(operator.le)),
+    ">": _Operation(_compared_range, _comparison(operator.gt)),
+    ">=": _Operation(_compared_range, _comparison(operator.ge)),
+    "&": _Operation(_truth_range, _new_array(operator.mul)),
+    "|": _Operation(_truth_range, _new_array(np.maximum)),
+    "not": _Operation(_truth_range, _new_array(lambda a: 1 - a)),
+    "isin": _Operation(_isin_range, _isin_rows),
+    "map": _Operation(_map_range, _MapByDictionary),
+    "cut": _Operation(_cut_range, _cut_rows),
+    "fill": _Operation(_range_of_either, _fill_rows),
+    "where": _Operation(_where_range, _where_rows),
     "year": _date_part(_year, 1, 0),
     "month": _date_part(_month, 1, 12),
     "day": _date_part(_day, 1, 31),
@@ -952,7 +964,7 @@ _UFUNCS = {
 FOR_EXAMPLE = 'For example view.with_columns(bmi=dp.col("weight") / dp.col("height") ** 2).'
 
 
-def _node(operation: str, *parts: Any) -> Node:
+def _checked_node(operation: str, *parts: Any) -> Node:
     """Return a node after checking the number and kinds of its operands."""
     values = [part.node if isinstance(part, Expression) else part for part in parts]
     read = _READ.get(operation, (_read_operand,) * (2 if operation in _INFIX else 1))
@@ -1028,10 +1040,10 @@ def _read_values(given: Any) -> tuple[Any, ...]:
         or not 0 < len(listed[: _VALUES_MAX + 1]) <= _VALUES_MAX
     ):
         raise ArgumentError(f"An expression takes a list of 1 to {_VALUES_MAX:,} values.", "For example [18, 65].")
-    return _listed([_read_label(value) for value in listed])
+    return _as_list([_read_label(value) for value in listed])
 
 
-def _listed(values: Sequence[Any]) -> tuple[Any, ...]:
+def _as_list(values: Sequence[Any]) -> tuple[Any, ...]:
     return LongList(values) if len(values) > _LONG else tuple(values)
 
 
@@ -1057,7 +1069,7 @@ def _read_pairs(given: Any) -> tuple[Any, ...]:
             f"map() takes a dictionary of 1 to {_VALUES_MAX:,} values.",
             'For example .map({1: "winter", 7: "summer"}).',
         )
-    return _listed([(_read_label(key), _read_label(value)) for key, value in pairs])
+    return _as_list([(_read_label(key), _read_label(value)) for key, value in pairs])
 
 
 _READ: dict[str, tuple[Callable[[Any], Any], ...]] = {
@@ -1130,64 +1142,64 @@ class Expression:
         )
 
     def __add__(self, other: Any) -> Expression:
-        return _expression("+", self, other)
+        return _apply("+", self, other)
 
     def __radd__(self, other: Any) -> Expression:
-        return _expression("+", other, self)
+        return _apply("+", other, self)
 
     def __sub__(self, other: Any) -> Expression:
-        return _expression("-", self, other)
+        return _apply("-", self, other)
 
     def __rsub__(self, other: Any) -> Expression:
-        return _expression("-", other, self)
+        return _apply("-", other, self)
 
     def __mul__(self, other: Any) -> Expression:
-        return _expression("*", self, other)
+        return _apply("*", self, other)
 
     def __rmul__(self, other: Any) -> Expression:
-        return _expression("*", other, self)
+        return _apply("*", other, self)
 
     def __truediv__(self, other: Any) -> Expression:
-        return _expression("/", self, other)
+        return _apply("/", self, other)
 
     def __rtruediv__(self, other: Any) -> Expression:
-        return _expression("/", other, self)
+        return _apply("/", other, self)
 
     def __pow__(self, power: float) -> Expression:
-        return _expression("**", self, power)
+        return _apply("**", self, power)
 
     def __neg__(self) -> Expression:
-        return _expression("*", -1.0, self)
+        return _apply("*", -1.0, self)
 
     def __abs__(self) -> Expression:
         return self.abs()
 
     def __eq__(self, other: object) -> Expression:  # type: ignore[override]
-        return _expression("==", self, other)
+        return _apply("==", self, other)
 
     def __ne__(self, other: object) -> Expression:  # type: ignore[override]
-        return ~_expression("==", self, other)
+        return ~_apply("==", self, other)
 
     def __lt__(self, other: Any) -> Expression:
-        return _expression("<", self, other)
+        return _apply("<", self, other)
 
     def __le__(self, other: Any) -> Expression:
-        return _expression("<=", self, other)
+        return _apply("<=", self, other)
 
     def __gt__(self, other: Any) -> Expression:
-        return _expression(">", self, other)
+        return _apply(">", self, other)
 
     def __ge__(self, other: Any) -> Expression:
-        return _expression(">=", self, other)
+        return _apply(">=", self, other)
 
     def __and__(self, other: Any) -> Expression:
-        return _expression("&", self, other)
+        return _apply("&", self, other)
 
     def __or__(self, other: Any) -> Expression:
-        return _expression("|", self, other)
+        return _apply("|", self, other)
 
     def __invert__(self) -> Expression:
-        return _expression("not", self)
+        return _apply("not", self)
 
     def __array_ufunc__(self, function: Any, method: str, *parts: Any, **given: Any) -> Expression:
         if method != "__call__" or given or function not in _UFUNCS:
@@ -1195,47 +1207,47 @@ class Expression:
                 f"The function {function.__name__} cannot be applied to columns.",
                 f"The operations on columns are {[*_OPERATIONS]!r}.",
             )
-        return _expression(_UFUNCS[function], *parts)
+        return _apply(_UFUNCS[function], *parts)
 
     def abs(self) -> Expression:
         """Return the absolute value of the expression."""
-        return _expression("abs", self)
+        return _apply("abs", self)
 
     def log(self) -> Expression:
         """Return the natural logarithm of the expression; missing if its value is not positive."""
-        return _expression("log", self)
+        return _apply("log", self)
 
     def log10(self) -> Expression:
         """Return the logarithm to base 10 of the expression; missing if its value is not positive."""
-        return _expression("log10", self)
+        return _apply("log10", self)
 
     def log1p(self) -> Expression:
         """Return the natural logarithm of 1 + the expression; missing if its value is not above -1."""
-        return _expression("log1p", self)
+        return _apply("log1p", self)
 
     def exp(self) -> Expression:
         """Return the exponential of the expression."""
-        return _expression("exp", self)
+        return _apply("exp", self)
 
     def sqrt(self) -> Expression:
         """Return the square root of the expression; missing if its value is negative."""
-        return _expression("sqrt", self)
+        return _apply("sqrt", self)
 
     def round(self, decimals: int = 0) -> Expression:
         """Return the expression rounded to a number of decimals."""
-        return _expression("round", self, decimals)
+        return _apply("round", self, decimals)
 
     def clip(self, low: float, high: float) -> Expression:
         """Return the expression clipped to an interval, which becomes its bounds."""
-        return _expression("clip", self, low, high)
+        return _apply("clip", self, low, high)
 
     def isin(self, values: Sequence[Any]) -> Expression:
         """Return whether the value of the expression is in a list."""
-        return _expression("isin", self, values)
+        return _apply("isin", self, values)
 
     def map(self, values: Mapping[Any, Any]) -> Expression:
         """Return the dictionary's value for each value of the expression; missing for other values."""
-        return _expression("map", self, values)
+        return _apply("map", self, values)
 
     def cut(self, edges: Sequence[float], labels: Sequence[Any] | None = None) -> Expression:
         """Return the label of the interval in which the value lies, as pandas' ``cut`` does.
@@ -1251,43 +1263,43 @@ class Expression:
         Returns
         -------
         Expression
-            Labels.
+            LabelCodes.
 
         Raises
         ------
         ArgumentError
             If the edges do not increase, or there is not one label for each interval.
         """
-        return _expression("cut", self, edges, labels)
+        return _apply("cut", self, edges, labels)
 
     def fill(self, value: Any) -> Expression:
         """Return the expression with missing values replaced by a constant."""
-        return _expression("fill", self, value)
+        return _apply("fill", self, value)
 
     def where(self, condition: Expression, otherwise: Any) -> Expression:
         """Return the expression in rows that meet a condition, and another value or expression in other rows."""
-        return _expression("where", self, condition, otherwise)
+        return _apply("where", self, condition, otherwise)
 
     def year(self) -> Expression:
         """Return the year of a date."""
-        return _expression("year", self)
+        return _apply("year", self)
 
     def month(self) -> Expression:
         """Return the month of a date, 1 to 12."""
-        return _expression("month", self)
+        return _apply("month", self)
 
     def day(self) -> Expression:
         """Return the day of the month of a date, 1 to 31."""
-        return _expression("day", self)
+        return _apply("day", self)
 
     def weekday(self) -> Expression:
         """Return the day of the week of a date, 0 for Monday to 6."""
-        return _expression("weekday", self)
+        return _apply("weekday", self)
 
     def hour(self) -> Expression:
         """Return the hour of a time, 0 to 23."""
-        return _expression("hour", self)
+        return _apply("hour", self)
 
 
-def _expression(operation: str, *parts: Any) -> Expression:
-    return Expression(_node(operation, *parts))
+def _apply(operation: str, *parts: Any) -> Expression:
+    return Expression(_checked_node(operation, *parts))

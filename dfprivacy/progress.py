@@ -24,7 +24,7 @@ DELAY_SECONDS = 2.0
 _TICK_SECONDS = 0.5
 
 
-class Bar(Protocol):
+class ProgressBar(Protocol):
     """Interface of a progress bar."""
 
     def update(self, n: float = 1) -> object:
@@ -63,7 +63,9 @@ def _bar_class() -> Any:
     return IndependentBar
 
 
-def progress(total: int | None, what: str = "reading rows", unit: str = " rows") -> AbstractContextManager[Bar]:
+def progress(
+    total: int | None, what: str = "reading rows", unit: str = " rows"
+) -> AbstractContextManager[ProgressBar]:
     """Return a progress bar for a ``with`` statement; call its ``update`` with the number of rows that are done.
 
     Parameters
@@ -82,7 +84,7 @@ def progress(total: int | None, what: str = "reading rows", unit: str = " rows")
     """
     if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         return nullcontext(_HiddenBar())
-    bar: AbstractContextManager[Bar] = _bar_class()(
+    bar: AbstractContextManager[ProgressBar] = _bar_class()(
         total=total,
         desc=what,
         unit=unit,

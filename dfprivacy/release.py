@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
 
-from dfprivacy._display import NOTES, Displayed, after_colon, facts_row, rows_to_grid
+from dfprivacy._display import NOTES, DisplayMixin, after_colon, facts_row, rows_to_grid
 from dfprivacy._json import JsonConversion, plain_json, register
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid
@@ -67,7 +67,7 @@ class Exact:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Release(JsonConversion, Displayed):
+class Release(JsonConversion, DisplayMixin):
     """Result of a method; each subclass is a frozen dataclass with the fields of its result.
 
     It holds noisy numbers and public ones, never rows, exact statistics or seeds. Two releases of a class are equal

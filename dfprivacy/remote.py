@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dfprivacy._call.question import Question
-    from dfprivacy._ledger.calls import Answer, CallRecord, CallSelection
+    from dfprivacy._ledger.calls import CallRecord, CallSelection, KeptAnswer
     from dfprivacy._ledger.tables import DataTable, KeptMeasurement
     from dfprivacy._privacy.filters import Spent
 
@@ -81,7 +81,7 @@ def connect(
     the server only what it keeps. An answer whose connection broke is kept by the server: ask again, and it costs
     nothing.
     """
-    server = Server(url, token, cafile)
+    server = ServerClient(url, token, cafile)
     server.check_version()
     known = server.get("tables")
     names = [str(each["name"]) for each in known]
@@ -95,7 +95,7 @@ def connect(
     return server.view_of(str(table))
 
 
-class Server:
+class ServerClient:
     """Client of a server: sends requests to its address, with the token of an analyst."""
 
     def __init__(self, url: object, token: str | None, cafile: str | os.PathLike[str] | None = None) -> None:
@@ -178,7 +178,7 @@ class Server:
             )
             usual = None if default is None else positive_price("default_epsilon", default)
         frame = AbsentFrame(schema.names, schema.library, partial(self.get, "public", name))
-        return RemoteFrame(Target(account, Table(frame, schema), usual, asker=account.ask))
+        return RemoteFrame(Target(account, Table(frame, schema), usual, question_handler=account.ask))
 
     def _send(self, method: str, path: Sequence[str], body: bytes | None) -> Any:
         where = "/".join([self._path, "v1", *(quote(each, safe="") for each in path)])
@@ -221,7 +221,7 @@ class RemoteAccount(Account):
     table: str = field(default="", repr=False)
 
     @property
-    def _server(self) -> Server:
+    def _server(self) -> ServerClient:
         return self.ledger  # type: ignore[return-value]
 
     def ask(self, question: Question) -> Release:
@@ -238,26 +238,26 @@ class RemoteAccount(Account):
             remember_question(question, release)
         return release
 
-    def _asked(self, what: str, *given: Any) -> Any:
+    def _request_fact(self, what: str, *given: Any) -> Any:
         plain = self._server.post("account", self.table, body={"asked": what, "given": list(given)})
         with self._server.reporting_damage():
             return read_account_answer(what, plain["answer"])
 
     def spent(self) -> Spent:
         """Return the total that was charged to the account so far, in the sums of its filters."""
-        return read_spent(json.dumps(self._asked("spent")), self.accountant)
+        return read_spent(json.dumps(self._request_fact("spent")), self.accountant)
 
     def total_charged(self) -> Fraction:
         """Return the sum of the epsilons that were charged."""
-        return Fraction(self._asked("total_charged"))
+        return Fraction(self._request_fact("total_charged"))
 
     def largest(self, *kind: Any) -> Fraction:
         """Return the largest epsilon that the analyst can spend now."""
-        return Fraction(self._asked("largest", *map(str, kind)))
+        return Fraction(self._request_fact("largest", *map(str, kind)))
 
     def tables(self) -> list[DataTable]:
         """Return the tables of the account, oldest first."""
-        return list(self._asked("tables"))
+        return list(self._request_fact("tables"))
 
     def shares(self) -> list[Any]:
         """Return an empty list, as a client does not receive the shares of analysts."""
@@ -265,20 +265,20 @@ class RemoteAccount(Account):
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return kept measurements by the digest of their description and their kind of noise."""
-        return dict(self._asked("measurements", [*dict.fromkeys(keys)], private))
+        return dict(self._request_fact("measurements", [*dict.fromkeys(keys)], private))
 
-    def answer(self, *questions: str) -> Answer | None:
+    def answer(self, *questions: str) -> KeptAnswer | None:
         """Return the newest answer to the first of several questions that has one, else None."""
-        found: Answer | None = self._asked("answer", *questions)
+        found: KeptAnswer | None = self._request_fact("answer", *questions)
         return found
 
-    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
+    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[KeptAnswer]:
         """Return answers of the selected calls, newest first, after skipping some."""
-        return list(self._asked("newest_answers", _plain_selection(wanted), most, skipped))
+        return list(self._request_fact("newest_answers", _plain_selection(wanted), most, skipped))
 
     def count(self, kind: str, wanted: CallSelection) -> int:
         """Return the number of charges, or of answers, of the selected calls."""
-        return int(self._asked("count", kind, _plain_selection(wanted)))
+        return int(self._request_fact("count", kind, _plain_selection(wanted)))
 
     def calls(
         self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
@@ -286,7 +286,7 @@ class RemoteAccount(Account):
         """Return the selected calls, oldest first; at most the newest thousand."""
         if skipped:
             raise NotImplementedError
-        return list(self._asked("calls", _plain_selection(wanted), last, answered))
+        return list(self._request_fact("calls", _plain_selection(wanted), last, answered))
 
 
 def _plain_selection(wanted: CallSelection) -> Mapping[str, Any]:

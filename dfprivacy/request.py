@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
-from dfprivacy._call.bounds import BoundsFirst
+from dfprivacy._call.bounds import QuestionWithBoundsSearch
 from dfprivacy._call.payment import Target, parse_delta, positive_price
 from dfprivacy._call.requests import (
     ANSWERS,
@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answers",
-    "Pending",
-    "Received",
+    "PendingQuestion",
+    "ReceivedRequest",
     "Request",
     "answers",
     "plain_question",
@@ -83,7 +83,7 @@ class Request(PrivateFrame):
         self._written: list[PlainQuestion] = []
         self._name = name
         self._digest = digest
-        super().__init__(replace(target, asker=self._write_question))
+        super().__init__(replace(target, question_handler=self._write_question))
 
     @property
     def questions(self) -> tuple[PlainQuestion, ...]:
@@ -169,7 +169,7 @@ def plain_question(question: Question) -> PlainQuestion:
             f"{mechanism.name}() is given two tables, and a request is about one table.",
             "Ask the question where both tables are protected.",
         )
-    find = {"bounds": "find"} if isinstance(question, BoundsFirst) and question.explicit else {}
+    find = {"bounds": "find"} if isinstance(question, QuestionWithBoundsSearch) and question.explicit else {}
     return PlainQuestion(
         method=mechanism.name,
         arguments={**_arguments_by_name(mechanism, question.given), **find},
@@ -357,7 +357,7 @@ class Answers(Sequence[Release]):
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingQuestion:
     """One checked question of a request, which a custodian may answer or refuse.
 
     Attributes
@@ -391,7 +391,7 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceivedRequest:
     """Request that a custodian has read, after checking its signature and its schema file.
 
     Attributes
@@ -412,7 +412,7 @@ class Received:
     _key: str
 
     @classmethod
-    def read(cls, path: Path, schema: Path, key: bytes) -> Received:
+    def read(cls, path: Path, schema: Path, key: bytes) -> ReceivedRequest:
         """Read a request file, and check its signature and its schema file; the data are not needed.
 
         Raises
@@ -463,7 +463,7 @@ class Received:
             )
         return analyst
 
-    def pending(self, view: PrivateFrame) -> list[Pending]:
+    def pending(self, view: PrivateFrame) -> list[PendingQuestion]:
         """Check and plan every question for a view of the table; nothing is charged, and no row is read.
 
         Raises
@@ -481,7 +481,7 @@ class Received:
                 what = f"Question {wanted.number} of the request cannot be asked: {error.what}"
                 raise type(error)(what, error.hint) from None
         # The same twice is paid once; all together must fit where epsilons simply add up.
-        due = {(each._question.texts or [None])[0]: each.due for each in waiting}  # noqa: SLF001 - of ours
+        due = {(each._question.question_texts or [None])[0]: each.due for each in waiting}  # noqa: SLF001 - of ours
         total, account = sum(due.values(), Fraction(0)), view._target.account  # noqa: SLF001
         left = replace(account, analyst=analyst).largest()
         if account.basic_composition and total > left:
@@ -491,7 +491,7 @@ class Received:
             )
         return waiting
 
-    def _check_question(self, view: PrivateFrame, wanted: PlainQuestion, analyst: str) -> Pending:
+    def _check_question(self, view: PrivateFrame, wanted: PlainQuestion, analyst: str) -> PendingQuestion:
         target = view._target  # noqa: SLF001 - a view of ours
         account = replace(target.account, analyst=analyst, request=f"{self._digest}#{wanted.number}")
         question = read_question(PrivateFrame(replace(target, account=account)), wanted)
@@ -512,7 +512,7 @@ class Received:
                 f"{explanation.largest:g}.",
                 "Ask the analyst for a smaller epsilon.",
             )
-        return Pending(wanted, explanation, kept, due, question)
+        return PendingQuestion(wanted, explanation, kept, due, question)
 
     def answered(self, items: Sequence[Mapping[str, Any]], key: bytes) -> str:
         """Return the content of the signed file of answers."""

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Seeded", "seeded_noise"]
+__all__ = ["SeededSampler", "seeded_noise"]
 
 
-class Seeded(noise.FromLaplace):
+class SeededSampler(noise.FromLaplace):
     """Sampler of noise from a seeded NumPy generator: the noise is known to anyone who knows the seed."""
 
     name = "NOT PRIVATE: seeded pseudo-random noise for tests"
@@ -105,5 +105,5 @@ def seeded_noise(seed: int) -> Iterator[noise.Sampler]:
     >>> bool((once == again).all()), first.private
     (True, False)
     """
-    with noise.use_sampler(Seeded(seed)) as sampler:
+    with noise.use_sampler(SeededSampler(seed)) as sampler:
         yield sampler

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dfprivacy._call.payment import Target, positive_price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refine_release
-from dfprivacy._method_access import MethodAccess, Price, is_protected
+from dfprivacy._method_access import PluginMethods, Price, is_protected
 from dfprivacy._method_signature import check_given
 from dfprivacy._public_facts import PublicFacts
 from dfprivacy._table.conditions import Satisfies, read_condition
@@ -35,7 +35,7 @@ else:
 __all__ = ["GroupedView", "PerPerson", "PrivateFrame"]
 
 
-class PrivateFrame(MethodAccess, PublicFacts, BundledMethods):
+class PrivateFrame(PluginMethods, PublicFacts, BundledMethods):
     """Private view of a table: its methods return differentially private releases, paid from a budget.
 
     Its methods are the mechanisms of all installed plugins; each pays from the account and returns a release.
@@ -716,7 +716,7 @@ class PerPerson:
         return f"{PrivateFrame(self._target)!r}\n  {rows}"
 
 
-class GroupedView(MethodAccess, BundledGroups):
+class GroupedView(PluginMethods, BundledGroups):
     """View whose methods answer for each group of rows; see `PrivateFrame.group_by`."""
 
     def __init__(self, target: Target, by: tuple[Column, ...]) -> None:

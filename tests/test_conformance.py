@@ -27,7 +27,7 @@ from dfprivacy._privacy import conversions
 from dfprivacy._privacy import samplers as noise
 from dfprivacy.cli import main
 from dfprivacy.local import Arc
-from dfprivacy.testing import Seeded, seeded_noise
+from dfprivacy.testing import SeededSampler, seeded_noise
 from dfprivacy_audit import CHECKS, Case, catalogue, check_mechanism, harness
 from dfprivacy_audit.cases import candidate_rows, cases_of, tables
 from dfprivacy_audit.exact import families, loss_between, worst_pair
@@ -331,7 +331,7 @@ def test_arcs_that_differ_are_told_apart():
 
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("scale", [0.7, 3.0, 41.5, 1e6, 2.0**38])
-@pytest.mark.parametrize("sampler", [noise.OpenDPSampler(), Seeded(4)], ids=["OpenDP", "seeded"])
+@pytest.mark.parametrize("sampler", [noise.OpenDPSampler(), SeededSampler(4)], ids=["OpenDP", "seeded"])
 def test_the_samplers_fit(sampler, kind, scale):
     """Noise follows its law at every scale, OpenDP's and that of tests."""
     assert goodness_of_fit(sampler, kind, scale, 4_000) > 1e-8

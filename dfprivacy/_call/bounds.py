@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Column, Schema
 
 __all__ = [
-    "BoundsFirst",
+    "QuestionWithBoundsSearch",
+    "columns_to_search",
     "declare_found_bounds",
-    "mark_for_search",
-    "names_to_search",
+    "mark_columns_for_search",
     "needs_bounds_search",
     "read_call",
     "widen_bounds",
@@ -49,7 +49,7 @@ def needs_bounds_search(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool
     return True
 
 
-def mark_for_search(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
+def mark_columns_for_search(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
     """Return the schema with the numeric columns of a call, and all columns with bounds, marked for a search."""
     names = {name for name, column in schema.columns.items() if column.bounds and not column.categories}
     for parameter, kind in mechanism.columns.items():
@@ -71,7 +71,7 @@ def widen_bounds(schema: Schema, bounds: tuple[float, float] = _WIDEST) -> Schem
     return replace(schema, columns=wide)
 
 
-def names_to_search(planner: Planner) -> list[str]:
+def columns_to_search(planner: Planner) -> list[str]:
     """Return the names of columns that a plan measures and whose bounds are to be found."""
     return sorted(column.name for column in planner.numbers if column.find)
 
@@ -102,7 +102,7 @@ def _narrowed_column(column: Column, found: Any) -> Column:
 
 
 @dataclass(frozen=True)
-class BoundsFirst(Question):
+class QuestionWithBoundsSearch(Question):
     """Question about columns whose bounds are found first, within the widest bounds or the declared ones.
 
     The bounds hold for all selected rows, whatever the groups.
@@ -117,7 +117,7 @@ class BoundsFirst(Question):
 
     def ask(self) -> Release:
         """Find bounds of the measured columns, and return the answer computed with these bounds."""
-        if not self._names_to_find or self.target.asker is not None:
+        if not self._names_to_find or self.target.question_handler is not None:
             return super().ask()
         looked = self._search_question
         if self.epsilon > (most := self.target.payer.largest()) and not looked.is_in_ledger():
@@ -188,7 +188,7 @@ class BoundsFirst(Question):
         wide = [column.name for column in self.target.table.schema.columns.values() if column.bounds == _WIDEST]
         try:
             self.check()
-            names = names_to_search(self._plan_table(self.target.table)[0])
+            names = columns_to_search(self._plan_table(self.target.table)[0])
         except (ArgumentError, SchemaError) as error:
             first = f"find bounds first, and declare them: view.declare(view.find_bounds({wide!r}, epsilon=...))."
             raise type(error)(error.what, f"{error.hint} Or {first}" if wide else error.hint) from None
@@ -265,6 +265,6 @@ def read_call(
         )
     if two:
         return Question.read(target, mechanism, args, kwargs, by)
-    wide = widen_bounds(mark_for_search(schema, mechanism, given) if find else schema)
+    wide = widen_bounds(mark_columns_for_search(schema, mechanism, given) if find else schema)
     target = replace(target, table=target.table.with_declarations(wide.columns))
-    return replace(BoundsFirst.read(target, mechanism, args, kwargs, by), explicit=find)
+    return replace(QuestionWithBoundsSearch.read(target, mechanism, args, kwargs, by), explicit=find)

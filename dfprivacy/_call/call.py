@@ -106,9 +106,9 @@ class Call:
         return cls(target, mechanism, given, arguments, *price, words, fresh, by)
 
     @cached_property
-    def texts(self) -> tuple[str, str] | None:
+    def question_texts(self) -> tuple[str, str] | None:
         """Question as JSON, the key of its answer in the ledger: with the named columns, and with all columns."""
-        return question_text(self)
+        return question_as_json(self)
 
     @cached_property
     def sentence(self) -> str:
@@ -122,7 +122,7 @@ class Call:
         return _words.call_as_text(self.mechanism.name, told) + by
 
     @cached_property
-    def named(self) -> list[Column]:
+    def named_columns(self) -> list[Column]:
         """Columns that the arguments name, followed by the columns that define the groups."""
         of_arguments = (columns_among(self.arguments[name]) for name in self.mechanism.columns)
         return [*(column for each in of_arguments for column in each), *self.by]
@@ -131,7 +131,7 @@ class Call:
     def where(self) -> tuple[str, ...]:
         """Conditions on rows, and formulas of computed columns, as text; empty if there are none."""
         conditions = self.target.table.conditions
-        columns = dict.fromkeys([*self.named, *(column for each in conditions for column in each.columns)])
+        columns = dict.fromkeys([*self.named_columns, *(column for each in conditions for column in each.columns)])
         formulas = (f"{each.name} := {each.formula.node}" for each in columns if isinstance(each, ComputedColumn))
         return (*map(str, conditions), *formulas)
 
@@ -178,7 +178,7 @@ def _abbreviated(value: object) -> str:
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
 
-def question_text(question: Call) -> tuple[str, str] | None:
+def question_as_json(question: Call) -> tuple[str, str] | None:
     """Write a question as JSON with all public facts that could change its answer; None if it cannot be written.
 
     Returns
@@ -186,7 +186,7 @@ def question_text(question: Call) -> tuple[str, str] | None:
     tuple of str, or None
         The question; and the same with all columns that are known, for a mechanism that looked at them.
     """
-    table, mechanism, by, named = question.target.table, question.mechanism, question.by, question.named
+    table, mechanism, by, named = question.target.table, question.mechanism, question.by, question.named_columns
     names = [column.name for column in by]
     seen = {column.name: column.describe() for column in table.schema.columns.values()}
     if any(condition.describe() is None for condition in table.conditions):

@@ -320,13 +320,15 @@ def draw_values(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with suppress(TypeError, ValueError):  # where it takes numbers alone
-            every = np.asarray(f(*_stand_ins(releases, draws, slice(None))), dtype=np.float64)
-            alone = [f(*_stand_ins(releases, draws, at)) for at in _CHECKED]
+            every = np.asarray(f(*_drawn_releases(releases, draws, slice(None))), dtype=np.float64)
+            alone = [f(*_drawn_releases(releases, draws, at)) for at in _CHECKED]
             if every.shape == values.shape and np.allclose(every[_CHECKED], alone, 1e-9, 0, equal_nan=True):
                 return every
         for at in range(REDRAWS):
             try:
-                values[at] = _number_or_refusal(f(*_stand_ins(releases, draws, at)), "The value of the function")
+                values[at] = _number_or_refusal(
+                    f(*_drawn_releases(releases, draws, at)), "The value of the function"
+                )
             except (ArithmeticError, ValueError) as error:
                 if isinstance(error, ArgumentError) and not isinstance(error, NotFiniteError):
                     raise
@@ -390,7 +392,7 @@ def _single_releases(releases: Sequence[Release]) -> list[Release]:
     return list(itertools.chain.from_iterable(parts))
 
 
-def _stand_ins(releases: Sequence[Release], draws: Sequence[Mapping[str, Any]], at: int | slice) -> list[Any]:
+def _drawn_releases(releases: Sequence[Release], draws: Sequence[Mapping[str, Any]], at: int | slice) -> list[Any]:
     """Return stand-ins for releases, with their numbers under one draw of the noise, or under all draws."""
     rest = iter(draws)
     return [
@@ -536,7 +538,7 @@ def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list
     def value_with_error(place: int, by: float) -> float:
         mains = [main_value(each) + by * (at == place) for at, each in enumerate(members)]
         draws = [{each._estimate: np.array([main_value])} for each, main_value in zip(members, mains, strict=True)]  # noqa: SLF001
-        return finite_number(f(*_stand_ins(releases, draws, 0)), "The value of the function")
+        return finite_number(f(*_drawn_releases(releases, draws, 0)), "The value of the function")
 
     found = []
     for place, own in enumerate(known):

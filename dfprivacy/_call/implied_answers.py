@@ -45,7 +45,7 @@ def implied_answer(question: Call, plans: Callable[[], Sequence[Planner]]) -> Re
         The most accurate answer for each group, at least as accurate as a paid answer by the mechanism's reader;
         None if a group has no such answer.
     """
-    reader, texts = question.mechanism.reader, question.texts
+    reader, texts = question.mechanism.reader, question.question_texts
     if reader is None or texts is None or question.target.table.sample is not None:
         return None
     own = json.loads(texts[0])

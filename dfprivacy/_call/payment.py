@@ -75,8 +75,8 @@ class Target:
     """Target of a question: the selected rows, public facts about them, and the account that pays.
 
     A question of two views is asked of the union of their tables, and their accounts both pay. `steps` are the
-    verbs that made the view of the whole table. Where rows are elsewhere, an `asker` takes the question in place of
-    this process: it writes it down, or sends it.
+    verbs that made the view of the whole table. Where rows are elsewhere, the `question_handler` receives the
+    question, and records it in a request or sends it to a server.
     """
 
     account: Account
@@ -84,7 +84,7 @@ class Target:
     default_epsilon: Fraction | None = None
     second: Account | None = None
     steps: tuple[Step, ...] = ()
-    asker: Callable[..., Any] | None = field(default=None, compare=False)
+    question_handler: Callable[..., Any] | None = field(default=None, compare=False)
 
     @property
     def served_name(self) -> str:

@@ -199,8 +199,8 @@ def _round_price_up(price: float) -> Fraction:
     return max(_UNIT, Fraction(math.ceil(price / float(_UNIT))) * _UNIT)
 
 
-def read_question(question: object, asker: str, example: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-    """Split a question into method and arguments; errors name the function `asker` and give an example."""
+def read_question(question: object, caller: str, example: str) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    """Split a question into method and arguments; errors name the function `caller` and give an example."""
     parts = (question,) if isinstance(question, str) else question
     if not isinstance(parts, list | tuple) or not parts or not isinstance(parts[0], str):
         raise ArgumentError(
@@ -209,10 +209,10 @@ def read_question(question: object, asker: str, example: str) -> tuple[str, tupl
     method, *args = parts
     kwargs = args.pop() if args and isinstance(args[-1], Mapping) else {}
     for name, value in (*enumerate(args), *kwargs.items()):
-        check_given(f"{asker}(): argument {name!r} of {method}", value)
+        check_given(f"{caller}(): argument {name!r} of {method}", value)
     if taken := sorted({"epsilon", "fresh"} & {*kwargs}):
         raise ArgumentError(
-            f"{asker}() sets the argument {taken[0]}= of {method}() itself.",
+            f"{caller}() sets the argument {taken[0]}= of {method}() itself.",
             f"Leave {taken[0]}= out of the question.",
         )
     return method, tuple(args), dict(kwargs)

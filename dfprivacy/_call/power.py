@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._call.bounds import (
+    columns_to_search,
     declare_found_bounds,
-    mark_for_search,
-    names_to_search,
+    mark_columns_for_search,
     needs_bounds_search,
     widen_bounds,
 )
@@ -169,7 +169,7 @@ class Power:
         return self._grid().html(title) + Grid((), [("assumed", assumed)]).html("")
 
 
-class _MadeUpPayer:
+class _SyntheticPayer:
     """Payer of calls on synthetic rows: has an epsilon and a delta, and charges nothing."""
 
     def __init__(self, epsilon: Fraction, delta: Fraction) -> None:
@@ -233,7 +233,7 @@ def power_of(
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
         raise ArgumentError("power() is for one table, not for two views.", "Leave out the argument with a view.")
     schema = schema.without_formulas()  # made-up rows have values in every column
-    told = mark_for_search(schema, mechanism, given) if find else schema
+    told = mark_columns_for_search(schema, mechanism, given) if find else schema
     schema, supposed = widen_bounds(told), widen_bounds(told, _TYPICAL_ROWS)
     arguments = mechanism.resolve(schema, given)
     if mechanism.check is not None:
@@ -253,7 +253,7 @@ def power_of(
             declared = replace(schema, size=None if schema.size is None else rows, people=None, derived=None)
             table = Table(MadeUpFrame(values), declared)
             for place, price in enumerate(prices):
-                answer = _answer_after_finding_bounds(mechanism, table, given, _MadeUpPayer(price, part))
+                answer = _answer_after_finding_bounds(mechanism, table, given, _SyntheticPayer(price, part))
                 counts[place, at] += answer is not None and _finding_as_bool(finds, answer, method)
             bar.update()
     shares = tuple(tuple(float(share) for share in each) for each in counts / runs)
@@ -273,7 +273,7 @@ def _whole_number(what: str, given: object, most: int) -> int:
 
 
 def _answer_after_finding_bounds(
-    mechanism: Mechanism, table: Table, given: Mapping[str, Any], payer: _MadeUpPayer
+    mechanism: Mechanism, table: Table, given: Mapping[str, Any], payer: _SyntheticPayer
 ) -> Any:
     """Apply a method to synthetic rows, after finding bounds if needed; return None if bounds are not found."""
     arguments = mechanism.resolve(table.schema, given)
@@ -282,20 +282,20 @@ def _answer_after_finding_bounds(
     planner = Planner(table, payer)
     with suppress(Exception), np.errstate(all="ignore"):  # a plan may end where its void numbers lead nowhere
         mechanism.measure(planner, arguments)
-    if names := names_to_search(planner):
+    if names := columns_to_search(planner):
         search = bounds_finder()
         looked = search.resolve(table.schema, {"columns": names})
-        found = _answer_about_table(search, table, looked, _MadeUpPayer(payer.epsilon * PART, Fraction(0)))
+        found = _answer_about_table(search, table, looked, _SyntheticPayer(payer.epsilon * PART, Fraction(0)))
         try:
             table = table.with_declarations(declare_found_bounds(table.schema, names, found).columns)
         except ArgumentError:
             return None
-        payer = _MadeUpPayer(payer.epsilon * (1 - PART), payer.delta)
+        payer = _SyntheticPayer(payer.epsilon * (1 - PART), payer.delta)
     return _answer_about_table(mechanism, table, mechanism.resolve(table.schema, given), payer)
 
 
 def _answer_about_table(
-    mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _MadeUpPayer
+    mechanism: Mechanism, table: Table, arguments: Mapping[str, Any], payer: _SyntheticPayer
 ) -> Any:
     curator = Curator(table, payer)
     try:

@@ -45,8 +45,8 @@ class Question(Call):
 
     def ask(self) -> Release:
         """Return the answer: from the ledger if it is kept there, or else newly measured and charged."""
-        if self.target.asker is not None:
-            return self.target.asker(self)  # type: ignore[no-any-return]  # a question of a file, too
+        if self.target.question_handler is not None:
+            return self.target.question_handler(self)  # type: ignore[no-any-return]  # a question of a file, too
         question, table = self._with_prepared_arguments(), self.target.table
         release = question._kept_answer() or question._implied_answer() or question._paid_answer()  # noqa: SLF001 - its own
         first = table.parts[0] if table.parts else table
@@ -79,14 +79,14 @@ class Question(Call):
                 self.mechanism.check(**self.arguments)
 
     def _kept_answer(self) -> Release | None:
-        if self.fresh or self.texts is None:
+        if self.fresh or self.question_texts is None:
             return None
-        text, wide = self.texts
+        text, wide = self.question_texts
         payer = self.target.payer
         kept = payer.answer(wide, text)
         if kept is None and "rest" not in self.words:
             price = self.epsilon, self.delta
-            dearer = payer.question_at_higher_price(self.texts, self.mechanism.name, price)
+            dearer = payer.question_at_higher_price(self.question_texts, self.mechanism.name, price)
             kept = None if dearer is None else payer.answer(dearer)
         if kept is None:
             return None
@@ -119,7 +119,7 @@ class Question(Call):
             with suppress(LedgerError):  # what was measured is paid for, and can be asked again
                 call.keep()
             raise
-        text, wide = self.texts or (None, None)
+        text, wide = self.question_texts or (None, None)
         with nullcontext() if call.charged else suppress(LedgerError):  # what was free need not be kept
             call.keep(wide if call.looked else text, plain)
         registry("").announce(release, self.target.name)

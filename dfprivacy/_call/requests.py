@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._json import read_release
-from dfprivacy._ledger.calls import question_as_typed
+from dfprivacy._ledger.calls import question_as_python
 from dfprivacy._table.conditions import Presence
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError
@@ -94,7 +94,7 @@ class PlainQuestion:
         where = [rule for verb, given in self.steps if verb == "where" for rule in given]
         made = [verb for verb, _ in self.steps if verb not in {"where", "select"}]
         plain = {"mechanism": self.method, "arguments": self.arguments, "where": where}
-        asked = question_as_typed({**plain, "group_by": list(self.by)})
+        asked = question_as_python({**plain, "group_by": list(self.by)})
         return asked + (f", after {', '.join(made)}" if made else "")
 
     def to_dict(self) -> dict[str, Any]:

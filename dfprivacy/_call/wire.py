@@ -10,7 +10,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from dfprivacy import errors
-from dfprivacy._ledger.calls import Answer, CallRecord, CallSelection, Entry
+from dfprivacy._ledger.calls import CallRecord, CallSelection, ChargeRecord, KeptAnswer
 from dfprivacy._ledger.tables import DataTable, KeptMeasurement, read_fraction
 from dfprivacy._privacy.losses import loss_from_dict
 from dfprivacy.errors import DPError, LedgerError
@@ -118,12 +118,12 @@ def _read_table(plain: Mapping[str, Any]) -> DataTable:
     return DataTable(**{**plain, "whose": None if whose is None else tuple(whose), "public": tuple(public)})
 
 
-def _answer_to_dict(answer: Answer) -> dict[str, Any]:
+def _answer_to_dict(answer: KeptAnswer) -> dict[str, Any]:
     return {**asdict(answer), "at": answer.at.isoformat()}
 
 
-def _answer_from_dict(plain: Mapping[str, Any]) -> Answer:
-    return Answer(**{**plain, "at": dt.datetime.fromisoformat(plain["at"])})
+def _answer_from_dict(plain: Mapping[str, Any]) -> KeptAnswer:
+    return KeptAnswer(**{**plain, "at": dt.datetime.fromisoformat(plain["at"])})
 
 
 def _call_to_dict(call: CallRecord) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def _call_from_dict(plain: Mapping[str, Any]) -> CallRecord:
     )
 
 
-def _read_entry(plain: Mapping[str, Any]) -> Entry:
+def _read_entry(plain: Mapping[str, Any]) -> ChargeRecord:
     loss = loss_from_dict(plain["loss"])
     at = dt.datetime.fromisoformat(plain["at"])
-    return Entry(plain["id"], plain["call"], at, plain["mechanism"], loss, loss.epsilon, loss.delta)
+    return ChargeRecord(plain["id"], plain["call"], at, plain["mechanism"], loss, loss.epsilon, loss.delta)

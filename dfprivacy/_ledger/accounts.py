@@ -11,7 +11,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from dfprivacy._ledger.calls import Answer, CallSelection, Entry, call_record
+from dfprivacy._ledger.calls import CallSelection, ChargeRecord, KeptAnswer, call_record
 from dfprivacy._ledger.known_states import newest_state
 from dfprivacy._ledger.names import current_analyst, name_key
 from dfprivacy._ledger.store import ChargeStandsError, retry_rolled_back
@@ -48,8 +48,8 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
 
 __all__ = [
     "Account",
+    "AnalystShare",
     "JointAccount",
-    "Share",
     "filter_columns",
 ]
 
@@ -60,7 +60,7 @@ _by_name = operator.attrgetter("name")  # in one order every transaction locks a
 
 
 @dataclass(frozen=True)
-class Share:
+class AnalystShare:
     """An analyst's share of an account, and the part of it that is spent.
 
     A share is a filter of its own beside that of the account: the same sums, with smaller caps, of the charges of
@@ -185,7 +185,7 @@ class Account:
         """Return the default delta of a call: the budget's, in proportion to epsilon."""
         return self.accountant.default_delta(epsilon)
 
-    def check(self, most: int | None = None) -> None:
+    def check_spent(self, most: int | None = None) -> None:
         """Raise a `LedgerError` if the spent total is below the sum of all charges, or of the newest ones."""
         with self.ledger.transaction() as connection:
             shared = bool(self._shares(connection))
@@ -282,11 +282,11 @@ class Account:
         self.ledger.refuse_full_disk()
         with self.ledger.transaction(write=True) as connection:
             for account in sorted([self, *also], key=_by_name):
-                number = account._pay(connection, losses, reserve, call, mechanism, self)  # noqa: SLF001 - of our kind
+                number = account._charge_with_share(connection, losses, reserve, call, mechanism, self)  # noqa: SLF001 - of our kind
         self.ledger.remember_state(charge=number, call=call)
         return number
 
-    def _pay(
+    def _charge_with_share(
         self,
         connection: Connection,
         losses: Sequence[PrivacyLoss],
@@ -364,14 +364,16 @@ class Account:
                     if rows:
                         connection.execute(table.insert(), [{**event, **row} for row in rows])
 
-    def answer(self, *questions: str) -> Answer | None:
+    def answer(self, *questions: str) -> KeptAnswer | None:
         """Return the newest answer to the first of several questions (canonical JSON) that has one, else None."""
         from sqlalchemy import bindparam
 
         table = tables().answers
         same = table.c.question_sha256 == bindparam("key"), table.c.question == bindparam("question")
         wanted = [{"key": sha256_of_text(each), "question": each} for each in questions]
-        found = self.ledger.read(_newest_first(self.select_rows(table).where(*same), table, 1), Answer.read, wanted)
+        found = self.ledger.read(
+            _newest_first(self.select_rows(table).where(*same), table, 1), KeptAnswer.read, wanted
+        )
         return found[0] if found else None
 
     def question_at_higher_price(
@@ -450,19 +452,19 @@ class Account:
             return query.order_by(table.c.id)
         return query.where(table.c.call.in_(calls)).order_by(table.c.call, table.c.id)  # an index's order: no scan
 
-    def entries(self, calls: Select[Any] | None = None) -> list[Entry]:
+    def entries(self, calls: Select[Any] | None = None) -> list[ChargeRecord]:
         """Return all charges, or the charges of some calls, as `select_rows` orders them."""
-        return self.ledger.read(self.select_rows(tables().charges, calls), Entry.read)
+        return self.ledger.read(self.select_rows(tables().charges, calls), ChargeRecord.read)
 
-    def answers(self, calls: Select[Any] | None = None) -> list[Answer]:
+    def answers(self, calls: Select[Any] | None = None) -> list[KeptAnswer]:
         """Return all kept answers, or the answers of some calls, as `select_rows` orders them."""
-        return self.ledger.read(self.select_rows(tables().answers, calls), Answer.read)
+        return self.ledger.read(self.select_rows(tables().answers, calls), KeptAnswer.read)
 
-    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
+    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[KeptAnswer]:
         """Return answers of the selected calls, newest first, after skipping some."""
         table = tables().answers
         query = _newest_first(self._select_calls(wanted, table), table, most).offset(skipped)
-        return self.ledger.read(query, Answer.read)
+        return self.ledger.read(query, KeptAnswer.read)
 
     def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
         """Count the charges, or the answers, of the selected calls."""
@@ -487,7 +489,7 @@ class Account:
         between = table.c.id >= rows[0][0], table.c.id <= rows[-1][0]
         these = query.with_only_columns(table.c.call).where(*between).order_by(None)
         answers, askers = {each.call: each for each in self.answers(these)}, self.askers(calls=these)
-        charges: dict[str, list[Entry]] = {}
+        charges: dict[str, list[ChargeRecord]] = {}
         for entry in self.entries(these):
             charges.setdefault(entry.call, []).append(entry)
         first = {call: (at, method) for _, call, at, method in reversed(rows)}  # of several charges the oldest
@@ -533,15 +535,15 @@ class Account:
         query = query if request is None else query.where(table.c.request == request)
         return dict(self.ledger.read(query, lambda row: (read_text(row.call), read_text(row.analyst))))
 
-    def shares(self) -> list[Share]:
+    def shares(self) -> list[AnalystShare]:
         """Return the shares of analysts, with what is spent of each."""
-        return self.ledger.read(self.select_rows(tables().shares), Share.read)
+        return self.ledger.read(self.select_rows(tables().shares), AnalystShare.read)
 
-    def _shares(self, connection: Connection) -> dict[str, Share]:
+    def _shares(self, connection: Connection) -> dict[str, AnalystShare]:
         """Read the shares, by the key of the analyst's name."""
         rows = connection.execute(self.select_rows(tables().shares)).all() if self.ledger.keeps_analysts else ()
         with self.ledger.reporting_damage():
-            return {name_key(share.analyst): share for share in map(Share.read, rows)}
+            return {name_key(share.analyst): share for share in map(AnalystShare.read, rows)}
 
     def _spent(self, connection: Connection, *, lock: bool = False) -> Spent:
         """Read the spent total; with `lock`, a database server blocks other writers of the account."""
@@ -638,7 +640,7 @@ class JointAccount:
         """Charge losses to both accounts, or to neither; see `Account.charge`."""
         return self.first.charge(*losses, call=call, mechanism=mechanism, reserve=reserve, also=[self.second])
 
-    def answer(self, *questions: str) -> Answer | None:
+    def answer(self, *questions: str) -> KeptAnswer | None:
         """Return the newest answer to the first of several questions that has an answer, else None."""
         return self.first.answer(*questions)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dfprivacy import _forks as forks
 from dfprivacy._ledger.address import connect_to_file, file_uri, ledger_address, sync_to_disk, temporary_copy
-from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, newest_state, states_known_at
+from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, newest_state, state_memory_at
 from dfprivacy._ledger.ledger import Ledger, open_ledger
 from dfprivacy._ledger.tables import current_time, tables
 from dfprivacy.errors import LedgerError
@@ -92,7 +92,7 @@ def restore_ledger(source: str | os.PathLike[str], where: str | os.PathLike[str]
     to be moved away first: then what was charged since the backup is given up.
     """
     path = Path(where).resolve()
-    memory = states_known_at(path)
+    memory = state_memory_at(path)
     if not Path(source).is_file():
         raise LedgerError(f"The backup {source} does not exist.", "Check the path.")
     with (
@@ -147,7 +147,7 @@ def forget_ledger(where: str | os.PathLike[str]) -> bool:
         If the ledger is there with all that is remembered of it, or nothing can be written beside it.
     """
     path = Path(where).resolve()
-    memory = states_known_at(path)
+    memory = state_memory_at(path)
     known = [*memory.recall_states().values()]
     if not known:
         return False
@@ -186,7 +186,7 @@ def _refuse_damaged_copy(copy: Path) -> None:
     """Raise a `LedgerError` if a copy is not a ledger, or the spent total of an account is below its charges."""
     ledger = Ledger(ledger_address(copy), str(copy), passing=True)
     for account in ledger.accounts():
-        account.check()
+        account.check_spent()
     ledger.close()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import datetime as dt
 
     from dfprivacy._ledger.accounts import Account
-    from dfprivacy._ledger.calls import Answer
+    from dfprivacy._ledger.calls import KeptAnswer
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy._ledger.store import Store
 
@@ -68,7 +68,7 @@ class Budget:
             "accounting": account.accounting,
             "neighbors": account.neighbors,
             "tables": [
-                {"name": each.name, "edition": each.edition, **each.words, "size": each.size}
+                {"name": each.name, "edition": each.edition, **each.terms_by_argument, "size": each.size}
                 for each in account.tables()
             ],
             "opened": account.opened.isoformat(timespec="seconds"),
@@ -192,7 +192,7 @@ class Releases(Sequence[Release]):
             ]
         return frame_of(rows, self._library if library is None else library)
 
-    def _releases_between(self, start: int, stop: int) -> list[Answer]:
+    def _releases_between(self, start: int, stop: int) -> list[KeptAnswer]:
         """Return the answers from one position to another, counted from the oldest."""
         count = len(self)
         stop = min(stop, count)
@@ -252,7 +252,7 @@ def _price_text(call: CallRecord) -> str:
     return price if call.answered else f"{price}, not answered"
 
 
-def _release_of_answer(answer: Answer) -> Release:
+def _release_of_answer(answer: KeptAnswer) -> Release:
     """Convert a stored answer to a release."""
     try:
         return Release.from_dict(answer.release)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Row
 
-__all__ = ["Answer", "CallRecord", "CallSelection", "Entry", "call_record", "question_as_typed"]
+__all__ = ["CallRecord", "CallSelection", "ChargeRecord", "KeptAnswer", "call_record", "question_as_python"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class ChargeRecord:
     """One charge: its number, call, mechanism, time (in UTC) and privacy loss."""
 
     id: int
@@ -39,11 +39,11 @@ class Entry:
         loss = loss_from_dict(json.loads(row.loss))
         if (loss.epsilon, loss.delta) != (read_fraction(row.epsilon), read_fraction(row.delta)):
             raise ValueError
-        return cls(*_columns_of_answer(row), loss, loss.epsilon, loss.delta)
+        return cls(*_common_columns(row), loss, loss.epsilon, loss.delta)
 
 
 @dataclass(frozen=True)
-class Answer:
+class KeptAnswer:
     """One released answer; `question` is the question as canonical JSON."""
 
     id: int
@@ -56,7 +56,7 @@ class Answer:
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
         """Construct an answer from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
-        return cls(*_columns_of_answer(row), row.question, dict(json.loads(row.release)))
+        return cls(*_common_columns(row), row.question, dict(json.loads(row.release)))
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class CallRecord:
     text, brief : str
         The question as Python text, with all arguments that are not None and the conditions on rows; and in one
         line as it was typed, if the answer records it, with long arguments cut.
-    charges : sequence of Entry
+    charges : sequence of ChargeRecord
         What was charged.
     reused : int
         Number of its measurements that were reused from the ledger.
@@ -94,7 +94,7 @@ class CallRecord:
     question: Mapping[str, Any] | None
     text: str
     brief: str
-    charges: Sequence[Entry]
+    charges: Sequence[ChargeRecord]
     reused: int
     answered: bool
 
@@ -147,11 +147,11 @@ class CallSelection:
 
 
 def call_record(
-    call: str, at: str, method: str, analyst: str, charges: Sequence[Entry], answer: Answer | None
+    call: str, at: str, method: str, analyst: str, charges: Sequence[ChargeRecord], answer: KeptAnswer | None
 ) -> CallRecord:
     """Return the record of a call from its charges and its answer."""
     question = None if answer is None or answer.question is None else dict(json.loads(answer.question))
-    text = f"{method}(...)" if question is None else question_as_typed(question)
+    text = f"{method}(...)" if question is None else question_as_python(question)
     privacy = {} if answer is None else answer.release.get("privacy") or {}
     where = " and ".join(map(str, privacy.get("where", ())))
     typed = str(privacy.get("question", "")) + (f" where {where}" if where else "")
@@ -160,7 +160,7 @@ def call_record(
     return CallRecord(call, *about, charges, reused, answered=answer is not None)
 
 
-def question_as_typed(question: Mapping[str, Any]) -> str:
+def question_as_python(question: Mapping[str, Any]) -> str:
     """Return a question of the ledger as Python text, with its conditions and groups."""
     given = {name: value for name, value in question["arguments"].items() if value is not None}
     sentence = _words.call_as_text(
@@ -187,5 +187,5 @@ def _read_time(name: str, given: object) -> str:
     raise ArgumentError(f"{name}{quoted(given)} is not a date.", "For example 2026-01-31.")
 
 
-def _columns_of_answer(row: Row[Any]) -> tuple[int, str, dt.datetime, str]:
+def _common_columns(row: Row[Any]) -> tuple[int, str, dt.datetime, str]:
     return row.id, read_text(row.call), read_time(row.at), read_text(row.mechanism)

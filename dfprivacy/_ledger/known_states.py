@@ -23,7 +23,7 @@ from dfprivacy import _forks as forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LedgerState", "StateMemory", "lacks_known_state", "newest_state", "states_known_at"]
+__all__ = ["LedgerState", "StateMemory", "lacks_known_state", "newest_state", "state_memory_at"]
 
 _LARGEST = 20_000  # bytes of the file beside a ledger; a longer one is written anew
 _lock = forks.Lock()
@@ -117,7 +117,7 @@ class StateMemory:
         with _lock:
             for line in self._new_lines():
                 with suppress(ValueError, TypeError, RecursionError):
-                    self._learn_state(LedgerState.read(line))
+                    self._update_known_state(LedgerState.read(line))
             if self._read[1] > _LARGEST:
                 self._rewrite_file()
             return dict(self._known)
@@ -126,7 +126,7 @@ class StateMemory:
         """Remember states of ledgers; return whether the file beside the ledger could be written."""
         with _lock:
             for each in seen:
-                self._learn_state(each)
+                self._update_known_state(each)
         if self.path is None or self._ledger is None or not seen:
             return False
         try:
@@ -139,7 +139,7 @@ class StateMemory:
             return False
         return True
 
-    def _learn_state(self, seen: LedgerState) -> None:
+    def _update_known_state(self, seen: LedgerState) -> None:
         before = self._known.get(seen.ledger, seen)
         if not seen.forgotten:
             last = max(before, seen, key=lambda each: each.charge)
@@ -180,7 +180,7 @@ def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def states_known_at(place: Path | str) -> StateMemory:
+def state_memory_at(place: Path | str) -> StateMemory:
     """Return this process's memory of a ledger's file, or of the ledger at an address."""
     file = Path(os.path.realpath(place)) if isinstance(place, Path) else None
     return _memories.setdefault(str(file or place), StateMemory(file))

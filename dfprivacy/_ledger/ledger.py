@@ -131,7 +131,7 @@ class Ledger(Store):
         )
         if shares:
             account.give_shares(shares)
-        account.check(_NEWEST)
+        account.check_spent(_NEWEST)
         return account
 
     def find_table(self, table: DataTable) -> DataTable | None:
@@ -226,7 +226,7 @@ class Ledger(Store):
             )
         for account in accounts:
             try:
-                account.check()
+                account.check_spent()
             except LedgerError as error:
                 problems.append(f"{error.what} {error.hint}")
         return problems
@@ -268,7 +268,7 @@ def _find_table(table: DataTable, known: Sequence[DataTable], where: str) -> Dat
             f"{table.account!r}.",
             f"Protect it with account={first.account!r}, or give another table another name.",
         )
-    now, before = table.words, first.words
+    now, before = table.terms_by_argument, first.terms_by_argument
     _refuse_other_terms(
         f"The table {table.name!r} is known to the ledger {where}",
         {term: (before[term], now[term]) for term in now},

@@ -23,7 +23,7 @@ from dfprivacy._ledger.address import (
     sync_to_disk,
     temporary_copy,
 )
-from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, newest_state, states_known_at
+from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, newest_state, state_memory_at
 from dfprivacy._ledger.names import (
     checked_analyst,
 )
@@ -120,10 +120,10 @@ class Store:
         self._engine: Engine | None = engine_of(url, where)
         file = file_of_address(url)
         self.file = None if file is None else Path(os.path.realpath(file))
-        self.memory = None if passing or where == MEMORY else states_known_at(self.file or where)
+        self.memory = None if passing or where == MEMORY else state_memory_at(self.file or where)
         self._make_file(reading="immutable" in url.query or url.query.get("mode") == "ro")
         fresh = self._make_missing_tables(backup=not passing)
-        self._refuse_outdated(fresh=fresh)
+        self._refuse_older_copy(fresh=fresh)
 
     def __repr__(self) -> str:
         return f"Ledger({self.where!r})"
@@ -210,7 +210,7 @@ class Store:
         try:
             engine, process = self._usable_engine(), os.getpid()
             # Before the transaction begins, for a server may show it what was committed until then.
-            known = self._required_state() if write else []
+            known = self._required_states() if write else []
             dialect = engine.dialect.name
             with forks.process_lock() if dialect == "sqlite" else nullcontext(), engine.connect() as connection:
                 if dialect == "sqlite" and write:
@@ -293,9 +293,9 @@ class Store:
             with suppress(OSError, forks.ForkedConnectionError), forks.process_lock():  # else SQLite says why not
                 os.close(os.open(self.file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         with suppress(FileNotFoundError):
-            self._refuse_links()
+            self._refuse_hard_links()
 
-    def _refuse_outdated(self, *, fresh: bool) -> None:
+    def _refuse_older_copy(self, *, fresh: bool) -> None:
         """Refuse a ledger that lacks charges seen before; remember its newest state."""
         from sqlalchemy.exc import OperationalError
 
@@ -322,7 +322,7 @@ class Store:
             with suppress(LedgerError):  # a ledger that is only read
                 self.record(*event)
 
-    def _required_state(self) -> list[LedgerState]:
+    def _required_states(self) -> list[LedgerState]:
         """Return known states that the ledger must include; raise a `LedgerError` if it must not be written."""
         if self.schema != SCHEMA_VERSION:
             raise LedgerError(
@@ -333,7 +333,7 @@ class Store:
             return []
         if self.memory.file_is_lost:
             raise self._lost_ledger_error()
-        self._refuse_links()
+        self._refuse_hard_links()
         return [*({self._id: LedgerState(self._id)} | self.memory.recall_states()).values()]
 
     def _refuse_lost_charges(self, connection: Connection, known: Iterable[LedgerState]) -> None:
@@ -350,7 +350,7 @@ class Store:
             again if self.file else "Restore a newer backup of the server, and start this process again.",
         )
 
-    def _refuse_links(self) -> None:
+    def _refuse_hard_links(self) -> None:
         """Refuse a file with hard links: SQLite has a write-ahead log for each name."""
         if self.file is not None and self.file.stat().st_nlink > 1:
             raise LedgerError(
@@ -358,7 +358,7 @@ class Store:
                 "Delete the other names.",
             )
 
-    def _refuse_foreign(self) -> None:
+    def _refuse_foreign_objects(self) -> None:
         """Refuse a file with foreign triggers, views, tables or indices, which could change or hide rows."""
         if self.file is None:
             return
@@ -377,7 +377,7 @@ class Store:
     def _make_missing_tables(self, *, backup: bool) -> bool:
         """Make missing tables; return whether any was made."""
         version = first = self._schema_version()
-        self._refuse_foreign()
+        self._refuse_foreign_objects()
         if version != SCHEMA_VERSION:
             try:
                 self._make_tables(version, backup=backup)
@@ -391,7 +391,7 @@ class Store:
     def _make_tables(self, version: int, *, backup: bool) -> None:
         """Make the tables that an older schema lacks, after a backup of the file; all rows stay."""
         copy, every = (
-            self._backup_beside(version) if version and backup and self.file is not None else None,
+            self._backup_in_same_folder(version) if version and backup and self.file is not None else None,
             tables(),
         )
         try:
@@ -420,7 +420,7 @@ class Store:
                 copy.unlink(missing_ok=True)
             raise
 
-    def _backup_beside(self, version: int) -> Path:
+    def _backup_in_same_folder(self, version: int) -> Path:
         """Copy the ledger's file to a backup in the same folder, and return the path of the backup."""
         file = cast("Path", self.file)
         kept = file.with_name(

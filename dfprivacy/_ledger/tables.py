@@ -274,7 +274,7 @@ class DataTable:
         return f"{self.name!r}{edition}: up to {max_rows} rows of one {column!r}, unit_missing={missing!r}"
 
     @property
-    def words(self) -> dict[str, object]:
+    def terms_by_argument(self) -> dict[str, object]:
         """Terms of the table as arguments of `protect`, by name."""
         column, max_rows, missing = self.whose or (None, None, "omit")
         return {"unit": column, "max_rows": max_rows, "unit_missing": missing, "public": list(self.public)}

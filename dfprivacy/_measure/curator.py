@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dfprivacy._measure.decisions import SparseVectorAnswers
-from dfprivacy._measure.discovery import Discovery
+from dfprivacy._measure.discovery import KeyDiscovery
 from dfprivacy._measure.joint import JointMeasurements
 from dfprivacy._measure.query import copy_by_value
 from dfprivacy._privacy import samplers as noises
@@ -41,7 +41,7 @@ T = TypeVar("T")
 _TYPICAL_ROWS = 10_000
 
 
-class Curator(JointMeasurements, Discovery):
+class Curator(JointMeasurements, KeyDiscovery):
     """Interface of a mechanism to a table: public facts about it, and noisy measurements of its rows.
 
     Attributes
@@ -332,7 +332,7 @@ class Holder(Curator):
                 "rows() was called after the owner's call had ended.",
                 "Call rows() inside the function given to holds().",
             )
-        return self._table.gathered(columns, limited=False)
+        return self._table.selected_batch(columns, limited=False)
 
     def _take_share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:  # noqa: ARG002
         raise PluginError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from dfprivacy._measure.price import Decision, grid_for
+from dfprivacy._measure.price import Decision, measurement_grid
 from dfprivacy._measure.steps import CallState, clamp_for_noise
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dfprivacy.release import MeasurementRecord
     from dfprivacy.statistics import OfPermutations, Statistic
 
-__all__ = ["Decisions", "SparseVectorAnswers"]
+__all__ = ["NoisyDecisions", "SparseVectorAnswers"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class SparseVectorAnswers:
     noise: MeasurementRecord
 
 
-class Decisions(CallState):
+class NoisyDecisions(CallState):
     """Methods that release a decision based on the values of a statistic, but not the values."""
 
     def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
@@ -259,7 +259,7 @@ class Decisions(CallState):
             )
         self._table.refuse_large_columns(query)
         epsilon = paid or self._take_share(share)[0]
-        grid = grid_for(self._table, query, math.inf, epsilon)
+        grid = measurement_grid(self._table, query, math.inf, epsilon)
         return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), query)
 
 

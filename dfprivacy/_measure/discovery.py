@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from dfprivacy._table.keys import Key
     from dfprivacy.schema import Category, Column
 
-__all__ = ["Discovery"]
+__all__ = ["KeyDiscovery"]
 
 
-class Discovery(CallState):
+class KeyDiscovery(CallState):
     """Methods that find the keys and values whose noisy number of rows reaches a threshold."""
 
     def discover(

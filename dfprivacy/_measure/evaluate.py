@@ -243,7 +243,7 @@ class Table(Rows):
             sums = np.ldexp(np.array(total, dtype=np.float64), -fine)
             data = sums.reshape(features.shape) / np.broadcast_to(features.weights, features.shape)
         else:
-            data = self.gathered(query.columns)
+            data = self.selected_batch(query.columns)
         steps = np.ldexp(redact_errors(lambda: _statistic_value(query, data, *rng)), k)
         steps[~np.isfinite(steps)] = 0  # an error would tell on the rows
         steps = np.rint(steps)
@@ -254,7 +254,7 @@ class Table(Rows):
         labels = np.zeros(len(turns), dtype=np.int64)
         seen = 0
 
-        def place_rows(read: Selected) -> None:
+        def write_labels(read: Selected) -> None:
             nonlocal seen
             for batch, mask in read:
                 places = np.stack([apply_to_batch(each.rows, batch, 1)[:, 0] for each in maps])
@@ -265,7 +265,7 @@ class Table(Rows):
                 labels[seen : seen + len(own)] = np.clip(own, 0, maps[0].places - 1)
                 seen += places.shape[1]
 
-        self._pass_rows([read for each in maps for read in each.reads], place_rows)
+        self._pass_rows([read for each in maps for read in each.reads], write_labels)
         if seen != len(turns):
             raise ReadError(
                 f"The table was protected with {self.schema.size} rows and now has another number.",
@@ -295,11 +295,11 @@ class Table(Rows):
             return values
         selected: list[bool] = []
 
-        def note_selection(read: Selected) -> None:
+        def write_selection(read: Selected) -> None:
             for batch, mask in read:
                 selected.extend([True] * batch.size if mask is None else mask.tolist())
 
-        self._pass_rows((), note_selection)
+        self._pass_rows((), write_selection)
         return list(itertools.compress(values, selected))
 
     def keys(self, columns: Sequence[Column], *, as_written: bool = False) -> dict[Key, int]:
@@ -318,7 +318,7 @@ class Table(Rows):
             counts.update(part)
         return sort_keys(counts)
 
-    def gathered(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
+    def selected_batch(self, columns: Sequence[Column], *, limited: bool = True) -> Batch:
         """Return all selected rows as one batch; raise a ReadError if that takes too much memory."""
         most = self.memory // (VALUE_BYTES * max(1, len(columns))) if limited else math.inf
         rows = 0

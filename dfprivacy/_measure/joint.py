@@ -6,18 +6,18 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from dfprivacy._measure.decisions import Decisions
+from dfprivacy._measure.decisions import NoisyDecisions
 from dfprivacy._measure.price import (
     Grid,
     JointShare,
     RowRequest,
-    grid_for,
+    measurement_grid,
+    positive_sensitivity,
     price_with_record,
     sensitivity_in_steps,
-    sensitivity_of,
 )
 from dfprivacy._measure.query import L2, Query
-from dfprivacy._measure.sums import Sums
+from dfprivacy._measure.sums import NoisySums
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy.filters import exact
 from dfprivacy._privacy.losses import Gaussian
@@ -38,7 +38,7 @@ __all__ = ["JointMeasurements"]
 _ROOM = 16  # the noise of a joint measurement can be a quarter of what was planned
 
 
-class JointMeasurements(Sums, Decisions):
+class JointMeasurements(NoisySums, NoisyDecisions):
     """Gaussian sums and selections that are charged together, and measured one after another."""
 
     def jointly(self, *planned: tuple[RowFeatures | Literal["select"], object]) -> list[Callable[[Any], Any]]:
@@ -93,7 +93,7 @@ class JointMeasurements(Sums, Decisions):
             return [self._measure_once(features, None) for features, _ in summed]
         epsilon, delta = self._take_share(None, gaussian=True)
         calibrate.check_delta(delta)
-        grids = [grid_for(self._table, Query.read(features), L2, epsilon) for features, _ in summed]
+        grids = [measurement_grid(self._table, Query.read(features), L2, epsilon) for features, _ in summed]
         needs = [Fraction(grid.squared_sensitivity) / part for grid, (_, part) in zip(grids, summed, strict=True)]
         dimension = sum(features.dimension for features, _ in summed)
         squared = math.ceil(min(needs) / _ROOM)
@@ -128,7 +128,8 @@ class JointMeasurements(Sums, Decisions):
     def _measure_joint_sum(self, share: JointShare, features: RowFeatures) -> NoisyValue:
         query = self._read_query(features)
         grid = Grid(
-            share.k, sensitivity_in_steps(self._table, query, L2, share.k, sensitivity_of(self._table, query, L2))
+            share.k,
+            sensitivity_in_steps(self._table, query, L2, share.k, positive_sensitivity(self._table, query, L2)),
         )
         cost = share.loss.epsilon, share.loss.delta
         return self._measure_at_price(

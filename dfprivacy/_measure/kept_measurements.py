@@ -56,7 +56,7 @@ __all__ = [
     "ResultCache",
     "containing_features",
     "describe_measurement",
-    "id_with_places",
+    "id_with_positions",
 ]
 
 _CONDITIONS_MAX = 3  # conditions, of which any order is tried
@@ -140,7 +140,7 @@ class ResultCache:
         self._texts: dict[tuple[bytes, object], str | None] = {}
         self._used_places: dict[int, NDArray[np.intp]] = {}
 
-    def recall(self, asked: Sequence[RowRequest], *, dry: bool) -> None:
+    def answer_from_kept(self, asked: Sequence[RowRequest], *, dry: bool) -> None:
         """Answer requests from kept measurements that are at least as accurate, at no charge.
 
         Parameters
@@ -432,12 +432,12 @@ def _unique_id(call: str, text: str | None, kept: NDArray[np.int64], places: NDA
     if not call:
         return ""
     call = call if noises.sampler().private else "a test"  # of which everything is to be the same again
-    return id_with_places(
+    return id_with_positions(
         hashlib.blake2b(f"{call} {text}".encode() + kept.tobytes(), digest_size=8).hexdigest(), places
     )
 
 
-def id_with_places(identity: str, places: NDArray[np.intp]) -> str:
+def id_with_positions(identity: str, places: NDArray[np.intp]) -> str:
     """Append the positions of some values to a measurement's id, unless the positions are 0, 1, 2, ..."""
     if np.array_equal(places, np.arange(places.size)):
         return identity

@@ -31,11 +31,11 @@ __all__ = [
     "JointShare",
     "Price",
     "RowRequest",
-    "grid_for",
-    "price_of",
+    "measurement_grid",
+    "measurement_price",
+    "positive_sensitivity",
     "price_with_record",
     "sensitivity_in_steps",
-    "sensitivity_of",
     "unit_grid",
 ]
 
@@ -120,7 +120,7 @@ class Decision:
         )
 
 
-def sensitivity_of(table: Table, query: Query, norm: float) -> float:
+def positive_sensitivity(table: Table, query: Query, norm: float) -> float:
     """Return the sensitivity of a query, without rounding errors; raise a `PluginError` if it is 0."""
     sensitivity = table.sensitivity(query.of, norm)
     if not sensitivity > 0:
@@ -131,11 +131,11 @@ def sensitivity_of(table: Table, query: Query, norm: float) -> float:
     return sensitivity
 
 
-def price_of(
+def measurement_price(
     table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction, *, whole_units: bool = False
 ) -> Price:
     """Return the price of a measurement; with `whole_units`, Laplace noise is on multiples of the unit."""
-    grid = grid_for(table, query, NORMS[noise], epsilon, cube=noise == "cube")
+    grid = measurement_grid(table, query, NORMS[noise], epsilon, cube=noise == "cube")
     if whole_units and noise == "laplace":
         grid = unit_grid(table, query, grid)
     loss: PrivacyLoss
@@ -169,9 +169,9 @@ def price_with_record(
     return Price(query, noise, grid, scale, losses, record)
 
 
-def grid_for(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> Grid:
+def measurement_grid(table: Table, query: Query, norm: float, epsilon: Fraction, *, cube: bool = False) -> Grid:
     """Return the grid of a measurement, with the sensitivity in steps of the grid."""
-    sensitivity = sensitivity_of(table, query, norm)
+    sensitivity = positive_sensitivity(table, query, norm)
     if sensitivity == math.inf:
         raise ArgumentError(
             f"The sensitivity of {query.of.describe()} is infinite if the selection or number of rows is private.",
@@ -201,7 +201,7 @@ def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
     unit = query.of.unit if isinstance(query.of, RowFeatures) else None
     if unit is None or unit < Fraction(2) ** -fine.k:
         return fine
-    apart = Fraction(sensitivity_of(table, query, 1)) / Fraction(unit)
+    apart = Fraction(positive_sensitivity(table, query, 1)) / Fraction(unit)
     return Grid(1 - math.frexp(unit)[1], Fraction(max(1, math.floor(apart * (1 + _SLACK)))))
 
 
@@ -215,7 +215,7 @@ def sensitivity_in_steps(table: Table, query: Query, norm: float, k: int, sensit
         moved, error, rows = query.of.support, Fraction(0), table.max_rows_per_person
     else:
         moved, rows = query.dimension, 1
-        error = 2 * _nonnegative_claim(query.of, "error") + _rounding_error(table, query.of, query.features)
+        error = 2 * _declared_bound(query.of, "error") + _rounding_error(table, query.of, query.features)
     many = rows * (1.0 if norm == math.inf else moved ** (1 / norm))
     # One step more covers the rounding of the sensitivity itself.
     return (Fraction(sensitivity) + error * Fraction(many)) * Fraction(2) ** k + Fraction(many) + 1
@@ -233,10 +233,10 @@ def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | 
         return Fraction(0)
     # Half a step in each coordinate of each row, and half a unit in the last place of a sum and its quotient.
     each = step * features.support / 2 + Fraction(features.radius(1)) / 2**52
-    return 2 * rows * each * _nonnegative_claim(statistic, "lipschitz")
+    return 2 * rows * each * _declared_bound(statistic, "lipschitz")
 
 
-def _nonnegative_claim(statistic: Statistic, name: str) -> Fraction:
+def _declared_bound(statistic: Statistic, name: str) -> Fraction:
     """Return a bound that a statistic declares; raise a `PluginError` if it is negative or not finite."""
     claimed = float(getattr(statistic, name))
     if not 0 <= claimed < math.inf:

@@ -154,7 +154,7 @@ class GroupRunner:
         if len({each.table.place for each in asked}) < len(asked):  # what is paid once is of disjoint rows
             raise PluginError("Two groups of a call used the same curator.", "Let each group use its own curator.")
         if self._kept is not None:
-            self._kept.recall(asked, dry=self._dry)
+            self._kept.answer_from_kept(asked, dry=self._dry)
         left = []
         for each in asked:
             if each.result is not None:
@@ -164,7 +164,7 @@ class GroupRunner:
             else:
                 left.append(each)
         if not self._dry:
-            self._pay(left)
+            self._charge_losses(left)
         values = self._exact_values(left)
         priced = [(each.price, value) for each, value in zip(left, values, strict=True) if each.price is not None]
         noisy = _add_noise(priced)
@@ -177,7 +177,7 @@ class GroupRunner:
                 each.result = self._kept.store(each, each.price, next(noisy))
         return [each.result for each in asked]
 
-    def _pay(self, asked: Sequence[RowRequest]) -> None:
+    def _charge_losses(self, asked: Sequence[RowRequest]) -> None:
         """Charge the losses of all groups; equal losses of several groups are charged once."""
         losses: list[PrivacyLoss] = []
         for of_groups in zip_longest(*(each.losses for each in asked)):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfprivacy._measure.kept_measurements import NoisyResult, id_with_places
-from dfprivacy._measure.price import FINE, NORMS, Price, RowRequest, price_of
+from dfprivacy._measure.kept_measurements import NoisyResult, id_with_positions
+from dfprivacy._measure.price import FINE, NORMS, Price, RowRequest, measurement_price
 from dfprivacy._measure.query import L2, Query
 from dfprivacy._measure.steps import CallState, steps_to_units
 from dfprivacy._privacy.calibrate import SUM_MAX, check_delta, exact_exponent
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from dfprivacy.release import MeasurementRecord, Reveal
 
-__all__ = ["Sums"]
+__all__ = ["NoisySums"]
 
 
-class Sums(CallState):
+class NoisySums(CallState):
     """Methods that measure sums of features and statistics with noise, or reuse kept measurements."""
 
     @property
@@ -173,7 +173,7 @@ class Sums(CallState):
         price = self._runner.compute_once(
             query,
             ("price", reveal, noise, whole_units, *cost),
-            lambda: price_of(self._table, query, noise, *cost, whole_units=whole_units),
+            lambda: measurement_price(self._table, query, noise, *cost, whole_units=whole_units),
         )
         return self._measure_at_price(price)
 
@@ -243,4 +243,4 @@ def _id_of_part(noisy: NoisyValue, part: int, start: int, end: int) -> str:
         return f"{whole}.{part}"
     places = np.array(written.split(","), dtype=np.intp).reshape(noisy.values.shape)[..., start:end]
     row, column = np.divmod(places, noisy.values.shape[-1])
-    return id_with_places(f"{whole}.{part}", (row * (end - start) + column - start).ravel())
+    return id_with_positions(f"{whole}.{part}", (row * (end - start) + column - start).ravel())

@@ -126,14 +126,14 @@ class Plugin:
 class LoadedPlugin:
     """Plugin in the registry: its state, its mechanisms by name, and the manager of its hooks.
 
-    A plugin that is not loaded yet has `load`, a function that loads it, and `waits`, the names of its methods.
+    A plugin that is not loaded yet has `load`, a function that loads it, and the names of its `pending_methods`.
     """
 
     plugin: Plugin
     mechanisms: Mapping[str, Mechanism] = field(default_factory=dict)
     manager: pluggy.PluginManager | None = None
     load: Callable[[], object] | None = None
-    waits: frozenset[str] = frozenset()
+    pending_methods: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,9 @@ class Registry:
 
     def owner(self, method: str) -> Plugin | None:
         """Return the plugin of a method; None if there is no such method."""
-        return next((each.plugin for each in self.loaded if method in {*each.mechanisms, *each.waits}), None)
+        return next(
+            (each.plugin for each in self.loaded if method in {*each.mechanisms, *each.pending_methods}), None
+        )
 
 
 _lock = Lock()
@@ -253,11 +255,13 @@ def registry(method: str | None = None) -> Registry:
             for problem in _registry.problems:
                 warnings.warn(problem, PluginWarning, stacklevel=2)
         for at, each in enumerate(_registry.loaded):
-            if each.load is None or not (method is None or not each.waits or method in each.waits):
+            if each.load is None or not (
+                method is None or not each.pending_methods or method in each.pending_methods
+            ):
                 continue
             before = _registry
             # A plugin that asks while it is being loaded does not see itself.
-            _registry = _registry_with(before, at, replace(each, load=None, waits=frozenset()))
+            _registry = _registry_with(before, at, replace(each, load=None, pending_methods=frozenset()))
             try:
                 loaded = _load_plugin(each.plugin, each.load, _registry)
             except BaseException:
@@ -406,7 +410,7 @@ def _find_plugins() -> Registry:
             )
         else:
             taken[about.name] = about
-            each = LoadedPlugin(about, load=load, waits=methods)
+            each = LoadedPlugin(about, load=load, pending_methods=methods)
         result = replace(result, loaded=(*result.loaded, each))
     return result
 

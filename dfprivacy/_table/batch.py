@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfprivacy._table.frames import Read
-from dfprivacy.expressions import ComputedColumn, Formula, Labels
+from dfprivacy.expressions import ComputedColumn, Formula, LabelCodes
 from dfprivacy.schema.values import Dictionary, Raw
 
 if TYPE_CHECKING:
@@ -165,14 +165,14 @@ class Batch:
             return self.raw[read]
         if read not in self._computed:
             found = read.domain.rows(self._part)
-            self._computed[read] = Dictionary(found.codes, found.known) if isinstance(found, Labels) else found
+            self._computed[read] = Dictionary(found.codes, found.known) if isinstance(found, LabelCodes) else found
         return self._computed[read]
 
-    def _part(self, column: Column, *, limited: bool = True) -> NDArray[np.float64] | Labels:
+    def _part(self, column: Column, *, limited: bool = True) -> NDArray[np.float64] | LabelCodes:
         """Return a column as a formula takes it: numbers, NaN where missing, or codes, -1 where missing."""
         if column.bounds is None:
             codes, known = self.codes(column), column.categories or ()
-            return Labels(np.where(codes == len(known), -1, codes), known)
+            return LabelCodes(np.where(codes == len(known), -1, codes), known)
         values = self.values(column) if limited else np.array(self.raw_values(number(column)), dtype=np.float64)
         gone = self.missing(column)
         filled = column.fill if column.filled and column.fill is not None else math.nan

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from dfprivacy._call.question import Question
-    from dfprivacy._ledger.calls import Answer, CallRecord
+    from dfprivacy._ledger.calls import CallRecord, KeptAnswer
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy._ledger.tables import DataTable, KeptMeasurement
     from dfprivacy.server.config import Held
@@ -66,7 +66,7 @@ class OwnAccount(Account):
         """Return the tables that are open."""
         return [each for each in super().tables() if each.name in self.theirs]
 
-    def answer(self, *questions: str) -> Answer | None:
+    def answer(self, *questions: str) -> KeptAnswer | None:
         """Return the newest answer to the first of several questions that has one, if the analyst asked it."""
         found = super().answer(*questions)
         return found if found is not None and self._is_own(found.call) else None
@@ -78,7 +78,7 @@ class OwnAccount(Account):
             key: own for key, every in kept.items() if (own := [each for each in every if self._is_own(each.call)])
         }
 
-    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[Answer]:
+    def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[KeptAnswer]:
         """Return the analyst's answers."""
         return super().newest_answers(self._own(wanted), most, skipped)
 
@@ -203,10 +203,10 @@ def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) 
 
 def _turn(question: Question) -> AbstractContextManager[Any]:
     """Return what lets equal questions in one after the other, so that the first pays and the others replay."""
-    if question.fresh or question.texts is None:
+    if question.fresh or question.question_texts is None:
         return nullcontext()
     with _guard:
-        return _asking.setdefault((question.target.account.name, question.texts[0]), threading.Lock())
+        return _asking.setdefault((question.target.account.name, question.question_texts[0]), threading.Lock())
 
 
 def _approved_answer(account: Account, number: str) -> Release | None:

@@ -21,7 +21,7 @@ from dfprivacy._privacy import samplers as noise
 from dfprivacy._table.frames import MadeUpFrame
 from dfprivacy.errors import DPError
 from dfprivacy.release import ConfidenceInterval, Release
-from dfprivacy.testing import Seeded
+from dfprivacy.testing import SeededSampler
 from dfprivacy_audit.harness import Failed, Harness, Skipped, captured_messages, in_time
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ def _contains_truth(interval: _Interval, truth: _Interval) -> bool:
 def _seeded_answer(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
     """Return the method's release about a table, with seeded noise; None if the method raises an error."""
     in_time()
-    with captured_messages(), noise.use_sampler(Seeded(seed)):
+    with captured_messages(), noise.use_sampler(SeededSampler(seed)):
         try:
             return stage.question(stage.views([table], stage.accounts_of([]))).ask()
         except DPError:

@@ -53,7 +53,7 @@ def features_are_what_they_say(audit: Audit) -> str:
     for rows in tables:
         target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
         for thing in things:
-            _check_declarations(copy_of(thing), target.table.gathered(thing.columns))
+            _check_declarations(copy_of(thing), target.table.selected_batch(thing.columns))
     return f"{len(things)} features, statistics and labels match their declarations on {len(tables)} tables"
 
 

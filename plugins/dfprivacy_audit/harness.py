@@ -44,7 +44,7 @@ from dfprivacy.features import RowFeatures
 from dfprivacy.local import RowLabels
 from dfprivacy.schema.values import Dictionary, Raw
 from dfprivacy.statistics import Statistic
-from dfprivacy.testing import Seeded
+from dfprivacy.testing import SeededSampler
 from dfprivacy.view import GroupedView, PrivateFrame
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._call.question import Question
     from dfprivacy._ledger.accounts import Account
-    from dfprivacy._ledger.calls import Answer
+    from dfprivacy._ledger.calls import KeptAnswer
     from dfprivacy._privacy.losses import PrivacyLoss
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.release import Release
@@ -247,7 +247,7 @@ class RecordingAccount:
         self._log.append("charge")
         return len(self.charges)
 
-    def answer(self, *questions: str) -> Answer | None:  # noqa: ARG002
+    def answer(self, *questions: str) -> KeptAnswer | None:  # noqa: ARG002
         """Return None: no answer is kept."""
         return None
 
@@ -316,8 +316,8 @@ class Replay:
         self._until = until
 
     @cached_property
-    def _seeded(self) -> Seeded:
-        return Seeded(self._seed)
+    def _seeded(self) -> SeededSampler:
+        return SeededSampler(self._seed)
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Record a request for Laplace noise, and answer it."""

@@ -100,7 +100,7 @@ def resident(field: str) -> float:
     return int(lines[field].split()[0]) / 1024
 
 
-def states_known_at(work: Callable[[], object]) -> float:
+def state_memory_at(work: Callable[[], object]) -> float:
     """What a work takes at most beyond what this process had before, in MB."""
     Path("/proc/self/clear_refs").write_text("5")  # forget the highest size so far
     before = resident("VmRSS")
@@ -171,7 +171,7 @@ def of_groups(rows: int, repeats: int, folder: str) -> list[float]:
 def of_memory(rows: int, repeats: int, folder: str) -> list[float]:
     """Memory that the first t-test takes beyond a pandas frame."""
     frame = pd.DataFrame(data(rows))
-    return [states_known_at(ttest(protected(frame, **DECLARED)))]
+    return [state_memory_at(ttest(protected(frame, **DECLARED)))]
 
 
 def of_streaming(rows: int, repeats: int, folder: str) -> list[float]:
@@ -555,7 +555,7 @@ def kernel_speed(rows: int = 100_000, columns: int = 10, landmarks: int = 200, p
             values = kernel.features(x[at : at + at_once].clip(-3, 3))  # type: ignore[attr-defined]
             _ = labels[:, : len(values)] @ values
 
-    memory = states_known_at(permuted)
+    memory = state_memory_at(permuted)
     works = permuted, functools.partial(whole.kernel_two_sample, names, **asked), bare
     test, release, work = (own[0][0] for own in turns(*works, repeats=1, warm=0))
     yield "permutation test / bare features and product", f"{test / work:.1f}", "≤ 3", met(test <= 3 * work)

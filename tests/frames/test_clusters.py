@@ -296,7 +296,7 @@ def of_people(table, *hows):
         asked["of_h"] = ("h", "first")
     made = table.per_person(read_aggregates(schema, schema.unit, asked))
     columns = tuple(made.schema.columns.values())
-    every = made.gathered(columns)
+    every = made.selected_batch(columns)
     return [
         table.total(features.Moments(schema.numeric("x")), 30),
         table.total(features.OneHot(schema.categorical("h")), 30),
@@ -394,13 +394,13 @@ def joins_of(hold, names, kind, other, how, connection=None):
     table = one.join(two, on="pid", how=how)._target.table
     table = Table(table.frame.frame, table.schema, key=bytes(range(32)))
     x, y, h = (table.schema.columns[name] for name in "xyh")
-    every = table.gathered((x, y, h))
+    every = table.selected_batch((x, y, h))
     rows = zip(every.values(x).tolist(), every.values(y).tolist(), every.codes(h).tolist(), strict=True)
     sums = table.total(features.Stack(features.OneHot(h) * features.Moments(x), features.Moments(y)), 20)
     asked = {"first": ("y", "first"), "last": ("y", "last"), "x": "last"}
     people = table.per_person(read_aggregates(table.schema, table.schema.unit, asked))
     columns = tuple(people.schema.columns.values())
-    of_each = people.gathered(columns)
+    of_each = people.selected_batch(columns)
     return sorted(rows), sums, [of_each.values(column).tolist() for column in columns]
 
 

@@ -211,7 +211,7 @@ def test_rows_of_people_are_chosen_where_they_are(installed):
 
     assert [here.total(each, 30) for each in features] == [there.total(each, 30) for each in features]
     assert len({tuple(each.total(Moments(each.schema.numeric("x")), 30)) for each in people}) == 1
-    every = [each.gathered(tuple(each.schema.columns.values())) for each in people]
+    every = [each.selected_batch(tuple(each.schema.columns.values())) for each in people]
     for column in people[0].schema.columns.values():
         values = [each.values(column) if column.bounds else each.codes(column) for each in every]
         assert np.array_equal(*values)

@@ -87,10 +87,10 @@ def test_rows_that_are_gathered_keep_what_is_missing(schema_of):
 
     assert found.missing(columns[0]).tolist() == [True, False]
     assert found.missing(columns[1]).tolist() == [True, True]
-    assert both.gathered(columns).missing(columns[0]).tolist() == [False, True, False] * 2
+    assert both.selected_batch(columns).missing(columns[0]).tolist() == [False, True, False] * 2
     assert batch.missing(which).tolist() == [False] * 3
     features = Given(columns[0], of=Moments(columns[0], degree=1))  # whose columns are named once
-    assert features.rows(one.gathered(features.columns)).tolist() == [[-0.8], [0.0], [-0.4]]
+    assert features.rows(one.selected_batch(features.columns)).tolist() == [[-0.8], [0.0], [-0.4]]
 
 
 # ---- in a mechanism --------------------------------------------------------------------------------------

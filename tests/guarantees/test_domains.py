@@ -36,7 +36,7 @@ from dfprivacy._table.domain import read_domain
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import DPError
 from dfprivacy.schema import code_book_of
-from dfprivacy.testing import Seeded
+from dfprivacy.testing import SeededSampler
 from dfprivacy_audit.harness import Replay
 
 pytestmark = pytest.mark.pandas
@@ -273,7 +273,7 @@ def test_its_law_is_that_of_noise_on_all_and_a_threshold(counts, scale, threshol
         assert max(abs(wanted[seen] - found[seen]) for seen in wanted) < mpmath.mpf("1e-50")
 
 
-@pytest.mark.parametrize("sampler", [Seeded(3), OpenDPSampler()])
+@pytest.mark.parametrize("sampler", [SeededSampler(3), OpenDPSampler()])
 def test_draws_of_both_samplers_have_the_law_of_noise_on_all(sampler):
     """Draws for seven keys, of which two have rows, are as of noise on all seven: places, values, and together."""
     # The law itself is enumerated above; here are draws that nobody wrote down. Values of all five zeros together,
@@ -282,7 +282,7 @@ def test_draws_of_both_samplers_have_the_law_of_noise_on_all(sampler):
     counts, size, scale, threshold, draws = {1: 2, 4: 5}, 7, 1.3, 3, 5_000
     every = np.zeros((20 * draws, size), dtype=np.int64)
     every[:, [*counts]] = [*counts.values()]
-    direct = Seeded(4).laplace(every, scale)
+    direct = SeededSampler(4).laplace(every, scale)
 
     found = np.zeros((draws, size), dtype=np.int64)
     for row in found:
@@ -306,8 +306,8 @@ def pvalue(table):
     return stats.chi2_contingency(together[:, together.sum(axis=0) > 0]).pvalue
 
 
-class Counted(Seeded):
-    """Seeded noise that counts what is drawn."""
+class Counted(SeededSampler):
+    """SeededSampler noise that counts what is drawn."""
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -353,7 +353,7 @@ def test_noise_and_thresholds_are_of_64_bits():
     assert {0: huge} == Scripted([], 0.9, [0], [huge]).sparse_counts({}, 1, 2.0, 1)
     for threshold in (0, -3, 2**62):
         with pytest.raises(ArgumentError, match="cannot be drawn"):
-            Seeded(1).sparse_counts({}, 10, 2.0, threshold)
+            SeededSampler(1).sparse_counts({}, 10, 2.0, threshold)
 
 
 # ---- what is counted, and what it costs ------------------------------------------------------------------

@@ -17,7 +17,7 @@ import dfprivacy as dp
 from dfprivacy._privacy.samplers import OpenDPSampler, draw_uniform
 from dfprivacy.errors import ArgumentError
 from dfprivacy.local import Arc, RowLabels
-from dfprivacy.testing import Seeded
+from dfprivacy.testing import SeededSampler
 
 
 @pytest.mark.parametrize("epsilon", ["1/1000000000", "1/10", "1/3", "1", "5", "20", "41", "1000000"])
@@ -70,7 +70,7 @@ def test_each_place_has_its_weight_exactly(places, reach):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("sampler", [OpenDPSampler(), Seeded(1)], ids=["secure", "seeded"])
+@pytest.mark.parametrize("sampler", [OpenDPSampler(), SeededSampler(1)], ids=["secure", "seeded"])
 def test_messages_follow_their_law(sampler):
     """A chi-square test finds no difference between 200,000 messages and their exact probabilities."""
     arc = Arc.within(Fraction(1), places=16, reach=3)

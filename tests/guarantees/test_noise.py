@@ -36,7 +36,7 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features import Count, Moments, OneHot, Outer, Stack
 from dfprivacy.statistics import OfRows
-from dfprivacy.testing import Seeded, seeded_noise
+from dfprivacy.testing import SeededSampler, seeded_noise
 from dfprivacy_audit import Case, check_mechanism
 
 ONE_IN_TEN_MILLION = 1e-7
@@ -268,7 +268,7 @@ def first_then(noisy):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("made", [OpenDPSampler, lambda: Seeded(1)], ids=["OpenDP", "seeded"])
+@pytest.mark.parametrize("made", [OpenDPSampler, lambda: SeededSampler(1)], ids=["OpenDP", "seeded"])
 def test_what_is_shown_step_by_step_has_the_law_of_all(made):
     """Noise drawn where it is shown, and noise drawn everywhere and shown in part, are exact."""
     n, scale, reach = 30_000, 1.7, 40

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 import dfprivacy as dp
-from dfprivacy._measure.price import NORMS, RowRequest, grid_for, unit_grid
+from dfprivacy._measure.price import NORMS, RowRequest, measurement_grid, unit_grid
 from dfprivacy._measure.query import Query
 from dfprivacy._measure.steps import GroupRunner
 from dfprivacy.features import Beyond, Bins, Count, Given, Moments, OneHot, Outer, RowFeatures, Stack
@@ -206,7 +206,7 @@ def test_no_neighbour_moves_a_sum_by_more_than_is_charged(seed, features):
             assert sums(first, query, 20, by) == sums(second, query, 20, by)
             continue
         for name, norm in NORMS.items():
-            grid = grid_for(first._with(by=by), query, norm, any_of(rng, EPSILONS))
+            grid = measurement_grid(first._with(by=by), query, norm, any_of(rng, EPSILONS))
             grids = [grid, unit_grid(first, query, grid)] if norm == 1 and not by else [grid]
             private = by and not all(column.public for column in by)
             groups = math.prod(len(column.categories) for column in by) if private else 1

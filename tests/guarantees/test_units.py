@@ -16,7 +16,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._measure.evaluate import Table
-from dfprivacy._measure.price import grid_for, unit_grid
+from dfprivacy._measure.price import measurement_grid, unit_grid
 from dfprivacy._measure.query import Query
 from dfprivacy._table.batch import number
 from dfprivacy._table.conditions import batches
@@ -89,7 +89,7 @@ def test_units_and_sensitivities(features, unit, exact):
     for neighbors, expected in zip(RELATIONS, exact or (), strict=bool(exact)):
         table = Table(None, Schema(("x", "g", "h"), {"x": X, "g": G, "h": H}, neighbors, None))
         query = Query.read(features)
-        grid = unit_grid(table, query, grid_for(table, query, 1, Fraction(1)))
+        grid = unit_grid(table, query, measurement_grid(table, query, 1, Fraction(1)))
 
         assert math.ldexp(1.0, -grid.k) == unit
         assert expected == grid.steps == apart(features, neighbors, grid.k)

@@ -257,7 +257,7 @@ def everything(path, held):
     yield held.entries
     yield held.answers
     yield lambda: held.charge(Pure(Fraction(1, 100)), call="c", mechanism="mean")
-    yield lambda: open_ledger(path).account("survey").check()
+    yield lambda: open_ledger(path).account("survey").check_spent()
     yield lambda: repr(Budget(held)) + Budget(held)._repr_html_()
     yield lambda: repr(Releases(held)) + Releases(held)._repr_html_()
     view = asked(path)
@@ -440,7 +440,7 @@ def test_an_old_ledger_goes_on(old, schema):
     assert dumped(copy, old_only=True) == dumped(old, old_only=True)
     for name, spent in SPENT.items():
         account = ledger.account(name)
-        account.check()
+        account.check_spent()
         assert spent == sum((entry.epsilon for entry in account.entries()), Fraction(0))
         assert ANSWERS[name] == len(account.answers())
         assert all(account.answer(each.question) == each for each in account.answers())
@@ -509,7 +509,7 @@ def test_what_an_older_version_remembered_counts(old, schema):
         open_ledger(old)
     old.write_bytes(content)
     ledger = open_ledger(old)
-    ledger.account("survey").check()
+    ledger.account("survey").check_spent()
     (made,) = ledger.records()
     assert (made.event, made.value) == ("made", f"schema {schema}")
     backups(old)[0].replace(old)  # as it was before: no charge is missing

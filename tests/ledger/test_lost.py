@@ -412,14 +412,14 @@ def test_what_is_charged_later_is_held_against_it_too(python, path):
     account = opened(path)
     for i in range(1, 8):
         pay(account, Fraction(1, 100 + i % 3))
-        account.check()
+        account.check_spent()
     less = str(account.spent().counts[0])
     python("pay(opened(), '1/100')", path)
-    account.check()
+    account.check_spent()
     less_spent(path, [less, "0", "0"])
 
     with pytest.raises(LedgerError, match="below the sum of its charges"):
-        account.check()
+        account.check_spent()
 
 
 # ---- backups ----------------------------------------------------------------------------------------------

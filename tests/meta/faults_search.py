@@ -204,7 +204,7 @@ def mean_of_a_part():
     def found(curator, column):
         if curator.neighbors == "add_remove":
             raise dp.ArgumentError("Not for a table of private size.", "Protect it otherwise.")
-        return average(curator, column) / (curator.size or curator._table.gathered((column,)).size or 1)
+        return average(curator, column) / (curator.size or curator._table.selected_batch((column,)).size or 1)
 
     return found
 

@@ -181,7 +181,7 @@ def test_a_persons_rows_have_an_order_of_their_own(make, monkeypatch):
         table = one.join(two, on="pid")._target.table
         made = read_aggregates(table.schema, table.schema.unit, {"y": "first", "z": ("y", "last"), "x": "last"})
         of_each = table.per_person(made)
-        every = of_each.gathered(tuple(of_each.schema.columns.values()))
+        every = of_each.selected_batch(tuple(of_each.schema.columns.values()))
         return np.sort([every.values(column) for column in of_each.schema.columns.values()], axis=1)
 
     merged = left.merge(right, on="pid", how="left").groupby("pid", sort=False)

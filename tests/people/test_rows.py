@@ -487,7 +487,7 @@ AGGREGATES = {
 def rows_of(table):
     """The rows of a table as tuples, in order."""
     every = [*table.schema.columns.values()]
-    batch, found = table.gathered(tuple(every)), []
+    batch, found = table.selected_batch(tuple(every)), []
     for column in every:
         values = batch.values(column) if column.bounds else batch.codes(column)
         found.append([None if gone else v for v, gone in zip(values.tolist(), batch.missing(column), strict=True)])

@@ -12,7 +12,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy._call.requests import key_fingerprint
-from dfprivacy.request import Received
+from dfprivacy.request import ReceivedRequest
 from dfprivacy.testing import seeded_noise
 
 _rng = np.random.default_rng(5)
@@ -119,7 +119,7 @@ def test_requests_find_bounds(tmp_path):
     request.mean("y", bounds="find", epsilon=1)
     request.save(asked, key=key, analyst="ana")
 
-    received = Received.read(asked, schema, key.read_bytes())
+    received = ReceivedRequest.read(asked, schema, key.read_bytes())
     view._target.account.ledger.add_key(key_fingerprint(key.read_bytes()), "ana")
     waiting = received.pending(view)
     answers = [dp.Release.from_dict(each.ask()["release"]) for each in waiting]
