@@ -138,9 +138,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[object]:
 def _of_a_seed() -> type[Any]:
     """Make the class when it is first needed: what of dfprivacy a process imports is tested too."""
     from dfprivacy._privacy.samplers import OpenDPSampler
-    from dfprivacy.testing import Seeded
+    from dfprivacy.testing import SeededSampler
 
-    class Repeatable(Seeded):
+    class Repeatable(SeededSampler):
         """Noise that is the same in each run; releases say of it what they say of OpenDP's."""
 
         name = OpenDPSampler().name

@@ -1,4 +1,4 @@
-"""Public facts about a view: the data set's name, its schema and its account, and how they are shown."""
+"""Public facts about a view: the table's name, its schema and its account, and their display."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class PublicFacts:
         except LedgerError as error:  # what shows a view must not fail
             return f"budget unknown: {error.what}"
         except AttributeError:  # of a request
-            return "budget: it is kept where the table is"
+            return "budget: kept with the table"
 
     def _repr_html_(self) -> str:
         schema = self.schema
@@ -132,9 +132,9 @@ class PublicFacts:
         facts += [("missing values", "are left out")]
         facts += [] if self.account == self.name else [("account", self.account)]
         if self._table_and_edition[1] and schema.size is None and schema.people is None:
-            facts += [("edition", "changes of its rows are not noticed")]
+            facts += [("edition", "changes of its rows are not detected")]
         if (sample := self._target.table.sample) is not None:
-            facts += [("of", f"{sample}, another one for each question")]
+            facts += [("of", f"{sample}, drawn anew for each question")]
         return facts + [("where", str(c)) for c in self._target.table.conditions]
 
     def _lines(self) -> list[str]:
@@ -147,7 +147,7 @@ class PublicFacts:
 def _declaration_as_text(schema: Schema, name: str) -> str:
     column, words = schema.columns.get(name), str(schema.words.get(name, ""))
     if column is None and schema.unit is not None and name == schema.unit.column:
-        return (f"{words}; " if words else "") + "identifies people, and is used in no question"
+        return (f"{words}; " if words else "") + "identifies people, and cannot be used in questions"
     if column is None:
         return (f"{words}; " if words else "") + "not declared, so no method can use it"
     known = [f"{column.formula.node}"] if isinstance(column, ComputedColumn) else []

@@ -1,4 +1,4 @@
-"""Escapes for characters that terminals and pages interpret and do not show."""
+"""Escape characters that terminals and pages interpret and do not display."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def call_as_text(name: str, arguments: Iterable[tuple[str, str]]) -> str:
 
 
 def condition_as_text(described: Mapping[str, Any]) -> str:
-    """Describe the rows that a condition selects.
+    """Return a condition on rows, given as JSON values, as text.
 
     Parameters
     ----------

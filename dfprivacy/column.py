@@ -155,7 +155,7 @@ class ColumnView:
 
     def _suggest(self, name: str, mechanism: Mechanism | None) -> str:
         if mechanism is not None:
-            return f"It belongs to the view: view.{name}(...)."
+            return f"{name}() belongs to the view: view.{name}(...)."
         if name in DATAFRAME_HINTS:
             return DATAFRAME_HINTS[name]
         known = [*self._method_names(), "explain", "isna", "notna"]

@@ -64,7 +64,7 @@ _MONDAY = 3  # 1970-01-01 was a Thursday
 
 @dataclass(frozen=True)
 class LabelCodes:
-    """LabelCodes of rows, as codes into a list of values; -1 if missing."""
+    """Labels of rows, as codes into a list of values; -1 if missing."""
 
     codes: NDArray[np.intp]
     known: Sequence[Any]
@@ -504,7 +504,7 @@ class _MisfitError(Exception):
 
 
 def _round_outwards(low: Fraction | float, high: Fraction | float) -> ValueRange:
-    """Return the span from `low` to `high`, with both ends rounded outwards to floats."""
+    """Return the range from `low` to `high`, with both ends rounded outwards to floats."""
     return ValueRange(_round_outward(low, -math.inf), _round_outward(high, math.inf))
 
 
@@ -523,7 +523,7 @@ def _as_fraction(number: float) -> Fraction | float:
 
 
 def _numeric_ranges(*parts: Any) -> list[ValueRange]:
-    """Return the spans of operands that are numbers or truth values; raise an error for labels."""
+    """Return the ranges of operands that are numbers or truth values; raise an error for labels."""
     spans = [part if isinstance(part, ValueRange) else _constant_range(part) for part in parts]
     if any(span.kind == "label" for span in spans):
         raise _MisfitError(
@@ -606,7 +606,7 @@ def _widened_range(low: float, high: float) -> ValueRange:
 def _range_of_increasing(
     function: Callable[[float], float], least: float = -math.inf
 ) -> Callable[[Any], ValueRange]:
-    """Return a function that maps the span of x to the span of f(x), for an increasing f on x >= `least`."""
+    """Return a function that maps the range of x to the range of f(x), for an increasing f on x >= `least`."""
 
     def span(a: Any) -> ValueRange:
         (a,) = _numeric_ranges(a)
@@ -696,7 +696,7 @@ def _truth_range(*parts: Any) -> ValueRange:
 
 
 def _range_of_list(values: Sequence[Any]) -> ValueRange:
-    """Return the span of a list of possible results: numbers if all are numbers, else labels."""
+    """Return the range of a list of possible results: numbers if all are numbers, else labels."""
     known = tuple(dict.fromkeys(values))
     if any(isinstance(value, str) for value in known):
         return ValueRange(known=known, kind="label")
@@ -1281,23 +1281,23 @@ class Expression:
         return _apply("where", self, condition, otherwise)
 
     def year(self) -> Expression:
-        """Return the year of a date."""
+        """Return the year of the expression, which is a date."""
         return _apply("year", self)
 
     def month(self) -> Expression:
-        """Return the month of a date, 1 to 12."""
+        """Return the month of the expression, which is a date: 1 to 12."""
         return _apply("month", self)
 
     def day(self) -> Expression:
-        """Return the day of the month of a date, 1 to 31."""
+        """Return the day of the month of the expression, which is a date: 1 to 31."""
         return _apply("day", self)
 
     def weekday(self) -> Expression:
-        """Return the day of the week of a date, 0 for Monday to 6."""
+        """Return the day of the week of the expression, which is a date: 0 for Monday to 6 for Sunday."""
         return _apply("weekday", self)
 
     def hour(self) -> Expression:
-        """Return the hour of a time, 0 to 23."""
+        """Return the hour of the expression, which is a date with a time: 0 to 23."""
         return _apply("hour", self)
 
 

@@ -1,4 +1,4 @@
-"""Tables as text, HTML, Markdown and LaTeX."""
+"""Format tables and texts as plain text, HTML, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def escaped(text: object) -> str:
 
 
 def paragraph(text: object) -> str:
-    """Write a paragraph as HTML, in the colours of the page and with a readable width.
+    """Return a text as an HTML paragraph, in the colours of the page and with a readable width.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Text(str):
 
 @dataclass(frozen=True)
 class Grid:
-    r"""A table of texts, whose first column names the rows.
+    r"""Table of texts for display, whose first column names the rows.
 
     Attributes
     ----------
@@ -121,17 +121,17 @@ class Grid:
     rows: Sequence[Sequence[str]]
 
     def lines(self, width: int = _WIDTH) -> list[str]:
-        """Write the table as text, column under column.
+        """Format the table as lines of text with aligned columns.
 
         Parameters
         ----------
         width : int
-            Columns for which there is no room stand in a table below, with the rows' names again.
+            Width in characters. Columns that do not fit follow in a table below, with the rows' names again.
 
         Returns
         -------
         list of str
-            The lines, without an end.
+            The lines, without line breaks.
         """
         if not self.heads:
             rows = [[*map(visible, row)] for row in self.rows]
@@ -158,19 +158,19 @@ class Grid:
         return lines
 
     def html(self, caption: str, note: str = "") -> str:
-        """Write the table as HTML: a caption, heads with their scope, and all texts escaped.
+        """Format the table as HTML, with a caption, headings and escaped texts.
 
         Parameters
         ----------
         caption : str
-            What the table is of.
+            Caption of the table.
         note : str
             A last row, below all columns.
 
         Returns
         -------
         str
-            One element, in the colours of whatever surrounds it.
+            A ``table`` element in the colours of the page.
         """
         wide = max([len(self.heads), *map(len, self.rows)], default=1)
         ends = [_is_numeric(column) for column in zip(*self.rows, strict=True)] or [False] * wide
@@ -194,12 +194,12 @@ class Grid:
         return "".join([*parts, "</table>"])
 
     def markdown(self) -> str:
-        """Write the table as Markdown.
+        """Format the table as Markdown.
 
         Returns
         -------
         str
-            Its lines; facts have a head without names.
+            Lines of text; a table of facts has a head without names.
         """
         wide = max([len(self.heads), *map(len, self.rows)], default=1)
         right = [_is_numeric(column) for column in zip(*self.rows, strict=True)] or [False] * wide
@@ -209,12 +209,12 @@ class Grid:
         return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
     def latex(self, caption: str, note: str = "") -> str:
-        r"""Write the table as LaTeX, with the rules of the package booktabs.
+        r"""Format the table as LaTeX, with the rules of the package booktabs.
 
         Parameters
         ----------
         caption : str
-            What the table is of.
+            Caption of the table.
         note : str
             A paragraph below the table.
 

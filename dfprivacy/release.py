@@ -280,7 +280,7 @@ class Release(JsonConversion, DisplayMixin):
         ArgumentError
             If there is nothing to draw.
         """
-        raise ArgumentError(f"{type(self).__name__} has no picture.", "Use to_frame() or to_dict().")
+        raise ArgumentError(f"{type(self).__name__} has no plot.", "Use to_frame() or to_dict().")
 
 
 arithmetic: list[Callable[[str, object, object], Any]] = []

@@ -179,7 +179,7 @@ def _abbreviated(value: object) -> str:
 
 
 def question_as_json(question: Call) -> tuple[str, str] | None:
-    """Write a question as JSON with all public facts that could change its answer; None if it cannot be written.
+    """Return a question as JSON with all public facts that could change its answer; None if it has no JSON form.
 
     Returns
     -------
@@ -249,7 +249,7 @@ def _canonical_value(value: Any) -> Any:
 
 
 def _long_value_as_digest(value: Any) -> Any:
-    """Write a long value, such as a list with a key for each row, as its digest."""
+    """Return a long value, such as a list with a key for each row, as its digest; a short value as it is."""
     text = plain_json(value)
     return {"sha256": sha256_of_text(text)} if len(text) > _TEXT_MAX else value
 

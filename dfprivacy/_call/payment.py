@@ -43,7 +43,7 @@ _BITS_MAX = 1000  # of an exact price's denominator
 
 
 def positive_price(argument: str, value: object) -> Fraction:
-    """Read a positive price exactly, or raise an `ArgumentError`."""
+    """Return a positive price as an exact fraction, or raise an `ArgumentError`."""
     number = exact(value, argument)
     if not EPSILON_MIN <= number <= EPSILON_MAX:
         raise ArgumentError(
@@ -54,7 +54,7 @@ def positive_price(argument: str, value: object) -> Fraction:
 
 
 def parse_delta(argument: str, value: object) -> Fraction:
-    """Read a delta exactly, or raise an `ArgumentError`."""
+    """Return a delta as an exact fraction, or raise an `ArgumentError`."""
     number = exact(value, argument)
     if not 0 <= number < 1:
         raise ArgumentError(
@@ -126,7 +126,7 @@ class Target:
         if slackness and not self.payer.default_delta(Fraction(EPSILON_MAX)):
             raise ArgumentError(
                 f"delta{quoted(delta)} cannot be paid: the budget has no delta.",
-                "The table's owner sets it when the name is first used, protect(..., epsilon=1, delta=1e-6). "
+                "A delta is set when the table is first protected: protect(..., epsilon=1, delta=1e-6). "
                 "Other methods need no delta.",
             )
         return price, slackness

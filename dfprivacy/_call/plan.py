@@ -204,7 +204,8 @@ def read_question(question: object, caller: str, example: str) -> tuple[str, tup
     parts = (question,) if isinstance(question, str) else question
     if not isinstance(parts, list | tuple) or not parts or not isinstance(parts[0], str):
         raise ArgumentError(
-            f"A question is a method's name, or a tuple of the name and its arguments, not {question!r}.", example
+            f"A question is a method's name, or a tuple of name and arguments, not {type(question).__name__}.",
+            example,
         )
     method, *args = parts
     kwargs = args.pop() if args and isinstance(args[-1], Mapping) else {}

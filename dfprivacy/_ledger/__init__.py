@@ -1,4 +1,4 @@
-"""Accounts: what was spent, by whom, on which data set.
+"""Ledgers of accounts: the charges to privacy budgets, by analyst and table.
 
 A `ledger` keeps `accounts`, the shares that analysts have of them, their charges, `measurements` and answers in the
 `tables` of a database, SQLite unless its `address` says otherwise; no other package knows SQLAlchemy. `names` tells

@@ -730,6 +730,6 @@ def _exceeded_error(
 
 
 def _ten_digits(number: Fraction) -> str:
-    """Write a number with ten digits, rounded down, so that the displayed rest is affordable."""
+    """Format a number with ten digits, rounded down, so that the displayed rest is affordable."""
     digits = Context(prec=10, rounding=ROUND_FLOOR).divide(Decimal(number.numerator), Decimal(number.denominator))
     return f"{float(digits):.10g}"

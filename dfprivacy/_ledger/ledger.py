@@ -234,13 +234,11 @@ class Ledger(Store):
 
 def _refuse_name(name: str) -> None:
     if not name.strip() or not name.isprintable() or len(name) > LENGTH:
-        raise ArgumentError(
-            "The name is empty, too long or not printable.", f"Use 1 to {LENGTH} printable characters."
-        )
+        raise ArgumentError("The name is not a short printable text.", f"Use 1 to {LENGTH} printable characters.")
 
 
 def _refuse_lookalike(name: str, known: Sequence[str], where: str) -> None:
-    """Refuse a new name that looks the same as a known one, or that nobody can see."""
+    """Refuse a new name that looks the same as a known one, or has invisible characters."""
     same = [each for each in known if name_key(each) == name_key(name)]
     if same and name not in same:
         raise AccountMismatch(

@@ -73,10 +73,10 @@ def name_key(name: str) -> str:
 
 
 def checked_name(argument: str, name: object) -> str:
-    """Return a name without spaces around it; raise an `ArgumentError` if it is empty, too long or invisible."""
+    """Return a name without spaces around it; raise an `ArgumentError` if it is no short printable text."""
     if not isinstance(name, str) or not name.strip() or len(name) > LENGTH or has_invisible_characters(name):
         raise ArgumentError(
-            f"{argument} is empty, too long or not printable.", f"Use 1 to {LENGTH} printable characters."
+            f"{argument} is not a short printable text.", f"Use 1 to {LENGTH} printable characters."
         )
     return name.strip()
 

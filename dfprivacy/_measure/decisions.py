@@ -34,7 +34,7 @@ __all__ = ["NoisyDecisions", "SparseVectorAnswers"]
 
 @dataclass(frozen=True)
 class SparseVectorAnswers:
-    """Result of the sparse vector technique, as a mechanism receives it.
+    """Result of `Curator.above_threshold`: which values reached their thresholds, and the scales of the noise.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The loader of plugins, which leaves out broken ones.
+"""Loader of plugins, which leaves out plugins that fail.
 
 Plugins are found at the first use of a view, never by ``import dfprivacy``. One whose distribution lists its
 methods, as entry points of the group ``dfprivacy.methods``, is loaded when one of these is asked. Each is loaded on
@@ -163,7 +163,7 @@ class Registry:
 
     @cached_property
     def plugins(self) -> tuple[Plugin, ...]:
-        """State of each plugin."""
+        """State of each plugin, in the order of loading."""
         return tuple(each.plugin for each in self.loaded)
 
     @cached_property
@@ -177,7 +177,7 @@ class Registry:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Problems of plugins, as sentences."""
+        """Sentences about problems of plugins, except for blocked ones."""
         wrong = (p.problem for p in self.plugins if p.problem and p.status != "blocked")
         return (*self.notes, *wrong)
 

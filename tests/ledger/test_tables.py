@@ -79,11 +79,11 @@ REFUSED = [
     ("does not come after the last one, '2026-10'", {"name": "month", "edition": "2026-8"}),
     ("does not come after the last one, '2026-10'", {"name": "month", "edition": "2026 -10"}),
     ("public size of 40, not 39", {"name": "month", "edition": "2026-10", "rows": PERSONS[1:]}),
-    ("edition= is empty, too long or not", {"name": "month", "edition": " "}),
-    ("edition= is empty, too long or not", {"name": "month", "edition": 2026}),
-    ("edition= is empty, too long or not", {"name": "month", "edition": "1" * 10**5}),
-    ("account= is empty, too long or not", {"name": "persons", "account": ["clinic"]}),
-    ("account= is empty, too long or not", {"name": "persons", "account": "cli\u200bnic"}),
+    ("edition= is not a short printable text", {"name": "month", "edition": " "}),
+    ("edition= is not a short printable text", {"name": "month", "edition": 2026}),
+    ("edition= is not a short printable text", {"name": "month", "edition": "1" * 10**5}),
+    ("account= is not a short printable text", {"name": "persons", "account": ["clinic"]}),
+    ("account= is not a short printable text", {"name": "persons", "account": "cli\u200bnic"}),
     ("invisible characters", {"name": "per\u3164sons"}),
 ]
 

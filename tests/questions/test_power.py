@@ -157,7 +157,7 @@ def test_tables_and_pictures():
     ("question", "terms", "message"),
     [
         ("nothing", {}, "no method"),
-        (3, {}, "not 3"),
+        (3, {}, "arguments, not int"),
         (("mannwhitneyu", "x", {"by": "g", "epsilon": 1}), {}, "sets the argument epsilon"),
         (("mannwhitneyu", "x", {"by": "y"}), {}, "y"),
         (RANKS, {"n": 0}, "n=0"),

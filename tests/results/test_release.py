@@ -422,7 +422,7 @@ def test_an_answer_about_one_number_is_a_number(ask):
     (lambda: round(Value(value=[1.0, 2.0])), dp.ArgumentError, "Value has no single main number"),
     (lambda: protect().mean("age", epsilon=1) > "30", TypeError, "."),
     (lambda: Value(value=1).to_frame("excel"), dp.ArgumentError, 'Use "pandas", "polars" or "pyarrow"'),
-    (lambda: Value(value=1).plot(), dp.ArgumentError, "Value has no picture.*Use to_frame"),
+    (lambda: Value(value=1).plot(), dp.ArgumentError, "Value has no plot.*Use to_frame"),
 ])  # fmt: skip
 def test_what_an_answer_is_not(wrong, error, words):
     """An answer about several numbers says so, and a release without a picture what there is instead."""
