@@ -142,7 +142,7 @@ class Privacy:
 
     @property
     def title(self) -> str:
-        """Question, rows and table; empty for answers of old versions of dfprivacy."""
+        """Title of the release: its question, rows and table; empty for answers of old versions of dfprivacy."""
         if not self.question:
             return ""
         rows = f", where {' and '.join(self.where)}" if self.where else ""

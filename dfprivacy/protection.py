@@ -62,7 +62,7 @@ def protect(
     budgets: Mapping[str, Price] | None = None,
     memory: float = MEMORY,
 ) -> PrivateFrame:
-    """Protect a table: open its account, or find it again, and return its private view.
+    """Protect a table: open its account, or use its existing one, and return its private view.
 
     Parameters
     ----------

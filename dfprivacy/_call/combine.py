@@ -55,7 +55,7 @@ _SAME_ROWS = (
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Combination(Release):
-    """A number computed from several answers, with an interval from their noise.
+    """Number computed from several releases, with an interval from draws of their noise.
 
     Attributes
     ----------

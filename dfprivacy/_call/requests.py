@@ -224,7 +224,7 @@ def sign_content(plain: Mapping[str, Any], key: bytes) -> str:
 
 
 def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str, Any]:
-    """Read a signed file.
+    """Read a signed file, check its format and its signature, and return its content.
 
     Parameters
     ----------

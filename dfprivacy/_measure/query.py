@@ -34,7 +34,7 @@ L2 = 2
 
 @dataclass(frozen=True)
 class Query:
-    """A query of a table: features to sum, or a statistic, with its columns and shape.
+    """Query of a table: features to sum, or a statistic to compute, with its columns and shape.
 
     The columns and the shape are stored, so that the price is computed from the same columns that are read.
 

@@ -229,7 +229,7 @@ def hold(lock, held, done):
         done.wait(1)
 
 def locks():
-    cached = getattr(vars(call.Call)["texts"], "lock", None)
+    cached = getattr(vars(call.Call)["question_texts"], "lock", None)
     return [plugins._lock, _one_thread_blas()._lock, *([cached] if cached else [])]
 
 done = threading.Event()

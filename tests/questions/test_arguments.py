@@ -200,7 +200,7 @@ def test_ranges(limits, inside, outside, shown, said):
     assert math.inf == checked(math.inf, Annotated[float, dp.Range(0, math.inf)], "f(): x")
     with pytest.raises(AttributeError):
         limits.low = 5
-    for arguments, wrong in (((1, 0), "no more than one"), ((0, 1, "left"), "'left' is unknown"),
+    for arguments, wrong in (((1, 0), "is empty or a single"), ((0, 1, "left"), "'left' is unknown"),
                              (("0",), "not a number"), ((math.nan,), "not a n")):  # fmt: skip
         with pytest.raises(dp.PluginError, match=wrong):  # the plugin's fault
             dp.Range(*arguments)
