@@ -66,7 +66,7 @@ _version = cache(version)  # which reads the metadata anew each time: a tenth of
 _NO_PLUGINS = frozenset({_PACKAGE, "builtins", "abc", "typing"})
 _DERIVED_ATTRIBUTES = {  # attributes of bundled classes that follow from others, or that change no number
     "dfprivacy.schema:Column": frozenset({"find", "beyond"}),
-    "dfprivacy.features.base:_Enforced": frozenset({"_diameter", "_unit"}),
+    "dfprivacy.features.base:_ClippedFeatures": frozenset({"_diameter", "_unit"}),
     "dfprivacy.features.composed:OneHot": frozenset(
         {"groups", "columns", "shape", "weights", "_codes", "_summed", "_index_of_code"}
     ),

@@ -159,7 +159,7 @@ class RowFeatures(metaclass=Frozen):
 
     @cached_property
     def reads(self) -> Sequence[Read]:
-        """How the columns are read: as numbers if they have bounds, and as categories if they have categories."""
+        """`Read` of each column: as numbers if it has bounds, and as categories if it has categories."""
         return [read for column in self.columns for read in declared_reads(column)]
 
     @property
@@ -195,15 +195,15 @@ class RowFeatures(metaclass=Frozen):
         """Return the largest L1, L2 or L∞ norm of a row's vector; without a bound in L∞, the bound in L2."""
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance of two rows' vectors in L1, L2 or L∞, if the rows agree on the public columns."""
+        """Return the largest L1, L2 or L∞ distance of two rows' vectors, for rows equal in the public columns."""
         return 2 * self.radius(norm)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Sensitivity of the sum: the radius if a row is added or removed, the diameter if a row is replaced."""
+        """Return the sensitivity: the radius if a row is added or removed, the diameter if it is replaced."""
         return self.radius(norm) if relation == "add_remove" else self.diameter(norm, public)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        r"""Vectors of a batch as integer multiples of :math:`2^{-k}`, each clipped to the radius on its own."""
+        r"""Return a batch's vectors as integer multiples of :math:`2^{-k}`, each clipped to the radius."""
         rows = np.array(self.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
         radius, unit = {norm: self.radius(norm) for norm in _NORMS}, self.unit
         height = max(1, _CHUNK // self.dimension)
@@ -216,13 +216,13 @@ class RowFeatures(metaclass=Frozen):
         total: NDArray[np.float64] = self.totals(batch, None if mask is None else (~mask).astype(np.intp), 1, k)[0]
         return total
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Exact sums of the rows in each of `bins` groups, shape (bins, n_sums); `place` is each row's group."""
-        # Integers are added: their order cannot matter. Rows at other places count nowhere.
-        return _sum_by_group(self.steps(batch, k), place, bins)
+    def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:
+        """Return exact sums of vectors by group, shape (n_groups, n_sums); `labels` are the rows' group indices."""
+        # Integers are added: their order cannot matter. Rows with other labels are in no group.
+        return _sum_by_group(self.steps(batch, k), labels, n_groups)
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
-        r"""Released coordinates, computed from the exact sums and rounded to steps of :math:`2^{-k}` once."""
+        r"""Compute the released coordinates from the exact sums, as integer multiples of :math:`2^{-k}`."""
         return total
 
     def describe(self) -> str:
@@ -256,17 +256,19 @@ class RowFeatures(metaclass=Frozen):
             )
 
 
-def _sum_by_group(steps: NDArray[np.float64], place: NDArray[np.intp] | None, bins: int) -> NDArray[np.float64]:
-    """Sum the vectors of the rows in each of `bins` groups, or of all rows if `place` is None."""
-    if place is None:
+def _sum_by_group(
+    steps: NDArray[np.float64], labels: NDArray[np.intp] | None, n_groups: int
+) -> NDArray[np.float64]:
+    """Sum the rows' vectors by group, or over all rows if `labels` is None."""
+    if labels is None:
         every: NDArray[np.float64] = steps.sum(axis=0, keepdims=True)
         return every
-    if bins < _BINCOUNT_FROM:
-        hot: NDArray[np.float64] = (place == np.arange(bins)[:, None]).astype(np.float64)
+    if n_groups < _BINCOUNT_FROM:
+        hot: NDArray[np.float64] = (labels == np.arange(n_groups)[:, None]).astype(np.float64)
         return hot @ steps
-    total = np.empty((bins, steps.shape[1]))
+    total = np.empty((n_groups, steps.shape[1]))
     for at, each in enumerate(steps.T):
-        total[:, at] = np.bincount(place, weights=each, minlength=bins + 1)[:bins]
+        total[:, at] = np.bincount(labels, weights=each, minlength=n_groups + 1)[:n_groups]
     return total
 
 
@@ -289,7 +291,7 @@ def common_unit(numbers: Iterable[float | None]) -> float | None:
 def _clip_and_round(
     rows: NDArray[np.float64], radius: Mapping[Norm, float], k: int, unit: float | None = None
 ) -> None:
-    """Clip vectors to the radius in each norm, cut them to whole units, and round to steps of 2^-k, in place."""
+    """Clip vectors to the radius in each norm, truncate to multiples of `unit`, and round to 2^-k, in place."""
     finite = np.isfinite(rows)
     if not finite.all():
         rows[~finite.all(axis=1)] = 0  # a row without a vector counts nowhere
@@ -318,7 +320,7 @@ def _clip_and_round(
 
 @lru_cache(maxsize=256)
 def _all_within(most: float, dimension: int, norm: int, radius: float) -> bool:
-    """Return whether all vectors with coordinates of at most `most` are within the radius, exactly."""
+    """Return whether every vector with coordinates between -most and most has a norm of at most `radius`."""
     return Fraction(most) ** norm * dimension <= Fraction(radius) ** norm
 
 
@@ -344,7 +346,7 @@ def _diameter_fits_rows(kind: type[RowFeatures]) -> bool:
 
 
 def enforce_bounds(features: RowFeatures) -> RowFeatures:
-    """Return features whose bounds hold: bundled features unchanged, features of plugins with clipped vectors.
+    """Return features whose bounds hold: bundled ones unchanged, a plugin's with vectors clipped to its radius.
 
     Parameters
     ----------
@@ -365,12 +367,12 @@ def enforce_bounds(features: RowFeatures) -> RowFeatures:
         raise PluginError(f"{type(features).__name__} is not a row feature.", "Pass one from dfprivacy.features.")
     kind = type(features)
     own = kind.__module__.startswith(_OWN) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
-    return features if own else _Enforced(features)
+    return features if own else _ClippedFeatures(features)
 
 
 @final
-class _Enforced(RowFeatures):
-    """Features of a plugin: radius and diameter are read once, and vectors are clipped to the radius.
+class _ClippedFeatures(RowFeatures):
+    """A plugin's features with enforced bounds: its radius is read once, and vectors are clipped to it.
 
     Of them, `rows` is called afterwards, and `diameter` once for each norm and set of public columns, where they
     have one of their own: before anything is charged for what rests on it. It is twice the radius at most.
@@ -388,7 +390,7 @@ class _Enforced(RowFeatures):
             raise PluginError(
                 f"The radius of {self._name} is {self._radius[1]!r} in L1, {self._radius[2]!r} in L2 and "
                 f"{self._radius[math.inf]!r} in the norm of infinity.",
-                "A radius is positive and finite: correct radius().",
+                "Let radius() return a positive, finite number for each norm.",
             )
         self._unit = _power_of_two(features.unit, self._name)
         # What hangs on the object itself is proved of nothing.
@@ -423,7 +425,7 @@ class _Enforced(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """Unit that the plugin states, to multiples of which vectors are rounded; None if it states no unit."""
+        """Unit that the plugin states, to whose multiples vectors are truncated; None if it states no unit."""
         return self._unit
 
     @property
@@ -432,7 +434,7 @@ class _Enforced(RowFeatures):
         return self._states_diameter
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance between the vectors of two rows: the stated diameter, and twice the radius at most."""
+        """Return the largest distance of two rows' vectors: the stated diameter, or twice the radius if smaller."""
         if (norm, public) not in self._diameter:
             self._diameter[norm, public] = min(2 * self.radius(norm), self._stated_diameter(norm, public))
         return self._diameter[norm, public]
@@ -448,7 +450,7 @@ class _Enforced(RowFeatures):
         if not (diameter >= 0 if still else diameter > 0):
             raise PluginError(
                 f"The L{norm:g} diameter of {self._name} is {diameter!r}.",
-                "Return a number that is not negative, and 0 for public columns only.",
+                "Let diameter() return a positive number, and 0 only if all columns are public.",
             )
         if self._unit is None or still:
             return diameter
@@ -473,29 +475,32 @@ def _power_of_two(unit: Any, name: str) -> float | None:
     if unit is None:
         return None
     if not isinstance(unit, int | float) or not 0 < unit < math.inf or math.frexp(unit)[0] != 1 / 2:
-        raise PluginError(f"The unit of {name} is {unit!r}.", "Set it to a power of two, such as 1, or to None.")
+        raise PluginError(
+            f"The unit of {name} is {unit!r}, not a power of two.",
+            "Set unit to a power of two, such as 1, or to None.",
+        )
     return float(unit)
 
 
-def _infinity_bound(ask: Callable[[float], float], euclidean: float) -> float:
-    """Return the stated bound in L∞; the bound in L2 if no bound in L∞ is stated, or a larger one."""
+def _infinity_bound(bound: Callable[[float], float], euclidean: float) -> float:
+    """Return a plugin's bound for L∞ if it states one that is at most its bound for L2; else the bound for L2."""
     with contextlib.suppress(Exception):  # a class that has never heard of this norm may say or raise anything
-        diameter = float(ask(math.inf))
-        if 0 < diameter <= euclidean:
-            return diameter
+        stated = float(bound(math.inf))
+        if 0 < stated <= euclidean:
+            return stated
     return euclidean
 
 
 class SlowFeatures(RowFeatures):
-    """Row features that take long: computed for selected rows only, in pieces that fit the processor's cache."""
+    """Base class of slow row features: they are computed for selected rows only, in blocks that fit the cache."""
 
     threaded = True
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums of the rows in each of `bins` groups, shape (bins, n_sums)."""
-        height, total = max(16, _CHUNK // self.n_sums), np.zeros((bins, self.n_sums))
-        for at in range(bins):
-            rows = np.arange(batch.size) if place is None else np.flatnonzero(place == at)
+    def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums of the vectors by group, shape (n_groups, n_sums)."""
+        height, total = max(16, _CHUNK // self.n_sums), np.zeros((n_groups, self.n_sums))
+        for at in range(n_groups):
+            rows = np.arange(batch.size) if labels is None else np.flatnonzero(labels == at)
             for start in range(0, len(rows), height):
                 total[at] += self.steps(batch.take(rows[start : start + height]), k).sum(axis=0)
         return total

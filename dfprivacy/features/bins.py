@@ -1,4 +1,4 @@
-"""Counts of rows by the interval that a number lies in, at one or several widths."""
+"""Histograms of a number as row features, with intervals of one or several widths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BITS = 62  # of the numbers that int64 holds, whatever is added to them
 
 @final
 class Bins(RowFeatures):
-    r"""One-hot intervals of a number: the sum counts rows by interval. With several widths: a tree of such counts.
+    r"""Indicators of the interval of a number: the sum is a histogram; with several widths, a tree of histograms.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ class Bins(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """The unit of the weights."""
+        """Largest power of two that divides all weights."""
         return common_unit(map(float, self.level_weights))
 
     @cached_property
@@ -137,13 +137,20 @@ class Bins(RowFeatures):
         """Return the one-hot vectors of the rows' intervals as integers, without weights."""
         return np.eye(self.n_sums)[self.places(batch)]
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[Any]:  # noqa: ARG002
-        """Count the rows by interval in each of `bins` groups, shape (bins, n_sums)."""
-        both = self.places(batch) if place is None else place * self.n_sums + self.places(batch)
-        return np.bincount(both, minlength=bins * self.n_sums)[: bins * self.n_sums].reshape(bins, self.n_sums)
+    def totals(
+        self,
+        batch: Batch,
+        labels: NDArray[np.intp] | None,
+        n_groups: int,
+        k: int,  # noqa: ARG002
+    ) -> NDArray[Any]:
+        """Count the rows by group and interval, shape (n_groups, n_sums)."""
+        both = self.places(batch) if labels is None else labels * self.n_sums + self.places(batch)
+        cells = n_groups * self.n_sums
+        return np.bincount(both, minlength=cells)[:cells].reshape(n_groups, self.n_sums)
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Return the weighted counts of runs of intervals, in steps of 2 to the minus `k`."""
+        """Return the weighted counts of the intervals of each width, as multiples of 2 to the minus `k`."""
         rows = sum(self.level_weights) * (float(total.sum()) if isinstance(total, np.ndarray) else math.inf)
         small = 0 <= k < _BITS and rows < math.ldexp(0.5, _BITS - k)  # the error of the product is below 1 in 2
         counts = np.array(total, dtype=np.int64 if small else object)
@@ -174,7 +181,7 @@ class Bins(RowFeatures):
         return max(apart, 2.0 * weight if norm == 1 else root(weight**2 + sum(w * w for w in self.level_weights)))
 
     def _norm_of(self, weights: Sequence[int], times: int, norm: Norm) -> float:
-        """Norm of a vector with each weight `times` times, or of a row without a value if that norm is larger."""
+        """Return the norm of a vector with each weight `times` times, or of a row without a value if larger."""
         if norm == 1:
             return float(times * sum(weights))
         length = float(max(weights)) if norm == math.inf else root(times * sum(w * w for w in weights))

@@ -31,7 +31,7 @@ __all__ = ["Composed", "Given", "OneHot", "PerGroup", "Stack"]
 
 
 class Composed(RowFeatures):
-    """Features composed of other features, which read the rows.
+    """Base class of features that are composed of other features.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Composed(RowFeatures):
     inner: tuple[RowFeatures, ...]
 
     def _set_attributes(self, inner: Iterable[RowFeatures], own: Iterable[Read] = (), *, more: int = 0) -> None:
-        """Set the attributes that follow from the inner features, own columns and `more` coordinates."""
+        """Set the attributes that follow from the inner features, own `Read`s and `more` own coordinates."""
         self.inner, reads = tuple(inner), [*own]
         self.n_sums = self.support = more
         self.portable = True
@@ -62,7 +62,7 @@ class Composed(RowFeatures):
 
 @final
 class OneHot(Composed):
-    r"""One-hot categories: the sum counts rows by category. Times other features: their sums by category.
+    r"""Indicators of a row's category: the sum counts rows by category; times features, it sums them by category.
 
     Parameters
     ----------
@@ -131,7 +131,8 @@ class OneHot(Composed):
         if isinstance(self.of, OneHot):
             return OneHot(self.by, groups=self.groups, of=self.of * of)
         raise ArgumentError(
-            f"{self.describe()} has features already.", "Multiply features by OneHot() without of=."
+            f"{self.describe()} has features already.",
+            "To sum several features by category, combine them first: OneHot(column) * Stack(a, b).",
         )
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
@@ -149,12 +150,12 @@ class OneHot(Composed):
         )
         return product
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums in each of `bins` groups, shape (bins, n_sums), without computing the products."""
+    def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums by group, shape (n_groups, n_sums), without computing the rows' products."""
         groups, own = len(self.groups), self._row_categories(batch)
-        if place is not None:
-            own = np.where((place < bins) & (own < groups), place * groups + own, bins * groups)
-        return self._summed.totals(batch, own, bins * groups, k).reshape(bins, self.n_sums)
+        if labels is not None:
+            own = np.where((labels < n_groups) & (own < groups), labels * groups + own, n_groups * groups)
+        return self._summed.totals(batch, own, n_groups * groups, k).reshape(n_groups, self.n_sums)
 
     def _row_categories(self, batch: Batch) -> NDArray[np.intp]:
         """Return the index of each row's category, or the number of categories for other values; read-only."""
@@ -194,7 +195,7 @@ class OneHot(Composed):
 
 @final
 class Given(Composed):
-    """Features of the rows in which some columns have a value; zero for any other row.
+    """Other features of the rows that have a value in all given columns; zero for all other rows.
 
     A row with a missing value then contributes nothing and is not counted, where else it would count with its fill
     value. What is missing is said by `Batch.missing`.
@@ -240,7 +241,7 @@ class Given(Composed):
         if tally is not None and not (len(tally) == 2 and all(map(math.isfinite, tally)) and any(tally)):  # noqa: PLR2004
             raise ArgumentError(
                 f"tally={tally!r} is not a pair of finite numbers, one of them not 0.",
-                "For example (0, 1): how many rows are left out.",
+                "For example tally=(0, 1), which counts the rows that are left out.",
             )
         self.given = columns
         self.of = of = Count() if of is None else enforce_bounds(of)
@@ -259,7 +260,7 @@ class Given(Composed):
         return common_unit((self.of.unit, *(self.tally or ())))
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return a mask of the rows of a batch that have values in all columns of the condition."""
+        """Return a mask of the rows of a batch that have a value in all given columns."""
         complete: NDArray[np.bool_] = ~reduce(operator.or_, map(batch.missing, self.given))
         return complete
 
@@ -279,20 +280,20 @@ class Given(Composed):
         return vectors if tally is None else np.column_stack([vectors, np.where(complete, *tally)])
 
     def _tally_in_steps(self, k: int) -> tuple[float, float] | None:
-        """Return the tally of a row as a multiple of the grid step."""
+        """Return both numbers of the tally as multiples of the grid step; None without a tally."""
         return (
             None if self.tally is None else (_round_to_steps(self.tally[0], k), _round_to_steps(self.tally[1], k))
         )
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums of the complete rows in each of `bins` groups, shape (bins, n_sums)."""
-        inside, complete = place, self.complete(batch)
+    def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums of the complete rows' vectors by group, shape (n_groups, n_sums)."""
+        inside, complete = labels, self.complete(batch)
         if not complete.all():  # most often nothing is missing, and no row need be picked
-            inside = np.where(complete, 0 if place is None else place, bins)
-        totals = self.of.totals(batch, inside, bins, k)
+            inside = np.where(complete, 0 if labels is None else labels, n_groups)
+        totals = self.of.totals(batch, inside, n_groups, k)
         if (tally := self._tally_in_steps(k)) is None:
             return totals
-        rows, left = (Count().totals(batch, each, bins, 0) for each in (place, inside))
+        rows, left = (Count().totals(batch, each, n_groups, 0) for each in (labels, inside))
         return np.hstack([totals, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: Integers, k: int) -> Integers:
@@ -320,12 +321,12 @@ class Given(Composed):
 
 
 def _round_to_steps(number: float, k: int) -> float:
-    """Round a number to a multiple of 2 to the minus `k`."""
+    """Return a number divided by 2 to the minus `k`, rounded to an integer."""
     return float(np.rint(math.ldexp(number, k)))
 
 
 def _joint_norm(length: float, one: float, norm: Norm) -> float:
-    """Return the norm of a vector of norm `length` with one more coordinate, rounded up."""
+    """Return the norm, rounded up, of a vector of norm `length` to which the coordinate `one` is appended."""
     one = abs(one)
     if not one or norm == math.inf:
         return max(length, one)
@@ -378,9 +379,9 @@ class Stack(Composed):
         """Return the feature vectors of a batch as multiples of the grid step; those of parts are clipped."""
         return np.hstack([each.steps(batch, k) for each in self.features])
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums of the rows in each of `bins` groups, shape (bins, n_sums)."""
-        return np.hstack([each.totals(batch, place, bins, k) for each in self.features])
+    def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:
+        """Return the exact sums of the vectors by group, shape (n_groups, n_sums)."""
+        return np.hstack([each.totals(batch, labels, n_groups, k) for each in self.features])
 
     def image(self, total: Integers, k: int) -> Integers:
         """Compute the released coordinates from the exact sums, part by part."""
@@ -409,7 +410,7 @@ def _stacked_norm(lengths: list[float], norm: Norm) -> float:
 
 @final
 class PerGroup(Composed):
-    """Sums of different features in each group, on a grid for each; used inside one call only."""
+    """Different features for each group of rows, each summed on its own grid; used within one call only."""
 
     def __init__(self, by: Sequence[Column], each: Mapping[int, tuple[RowFeatures, int]]) -> None:
         self.parts = each
@@ -426,9 +427,9 @@ class PerGroup(Composed):
         """Raise a NotImplementedError: the norm depends on the group."""
         raise NotImplementedError
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the exact sums of each group, on the group's grid."""
-        group = np.zeros(batch.size, dtype=np.intp) if place is None else np.where(place == 0, 0, -1)
+    def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
+        """Return the exact sums of each group's features, concatenated, each on its own grid."""
+        group = np.zeros(batch.size, dtype=np.intp) if labels is None else np.where(labels == 0, 0, -1)
         for column in self._by:
             codes, categories = batch.codes(column), len(column.categories or ())
             group = np.where((group >= 0) & (codes < categories), group * categories + codes, -1)

@@ -116,7 +116,7 @@ class Fourier(SlowFeatures):
         return np.column_stack([batch.standardized(column) for column in self.columns])
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the vectors of public rows, weights included, in float64; shape (rows, 2m)."""
+        """Return the feature vectors of public rows, weights included, in float64; shape (rows, 2m)."""
         angles = (np.asarray(rows, dtype=np.float64) - self.centre) @ self.frequencies.T
         waves: NDArray[np.float64] = np.hstack([np.cos(angles), np.sin(angles)]) * self._weight
         return waves
@@ -157,7 +157,7 @@ class Fourier(SlowFeatures):
 
 @lru_cache(maxsize=64)
 def _least_mean_cosine(frequencies: bytes, d: int, reach: float) -> float:
-    """Return a lower bound of the mean of cosines over the cube [-reach, reach]^d; see the notes of `Fourier`.
+    """Return a lower bound of the mean of cos(ω'x) over frequencies ω, for x in the cube [-reach, reach]^d.
 
     The mean is even, so boxes on one side of the cube stand for those opposite.
     """

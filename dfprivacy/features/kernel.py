@@ -60,7 +60,7 @@ class Kernel(SlowFeatures):
         self._right = np.ascontiguousarray(kernel.right_factors(self.points.T).T)
 
     def gram(self) -> NDArray[np.float64]:
-        """Kernel matrix of the points, rounded like the kernel values of rows."""
+        """Return the kernel matrix of the points, rounded as the kernel values of rows are."""
         return self.kernel.gram(self.points)
 
     @cached_property
@@ -75,7 +75,7 @@ class Kernel(SlowFeatures):
         }
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the vectors of public rows, shape (rows, M)."""
+        """Return the kernel values of public rows at the points, shape (rows, M)."""
         return self._kernel_values(self.kernel.left_factors(rows.T))
 
     def _kernel_values(self, left: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -171,7 +171,7 @@ class Nystrom(SlowFeatures):
     def __init__(self, kernel: ProductKernel, points: NDArray[np.float64], tolerance: float = 1e-10) -> None:
         rows = kernel.snap(kernel.check(points))
         if not 0 < tolerance < 1:
-            raise ArgumentError(f"tolerance={tolerance!r} is not between 0 and 1.", "Try 1e-6.")
+            raise ArgumentError(f"tolerance={tolerance!r} is not between 0 and 1.", "For example tolerance=1e-6.")
         self.kernel = kernel
         self.columns = kernel.columns
         while True:
@@ -192,21 +192,21 @@ class Nystrom(SlowFeatures):
         self.error = float(np.abs(A).sum(axis=1).max()) * (self.dimension + 2) * _ULP
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the vectors of public rows, in float64; shape (rows, F)."""
+        """Return the feature vectors of public rows, in float64; shape (rows, F)."""
         return self._kernel.features(rows) @ self.map.T
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
-        """Return the vectors of a batch in float64; `error` bounds their rounding."""
+        """Return the feature vector of each row of a batch, in float64; `error` bounds its rounding error."""
         values = self._kernel.steps(batch, _STEP)
         values *= 2.0**-_STEP
         return values @ self.map.T
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the kernel values of a batch in steps of their own grid; `image` maps their sums."""
+        """Return the kernel values of a batch as multiples of their own grid step; `image` maps their sums."""
         return self._kernel.steps(batch, _STEP)
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Return A times the exact sums, rounded to multiples of the grid step."""
+        """Return the matrix `map` times the exact sums of kernel values, rounded to multiples of the grid step."""
         total = integers(total)
         # A is lower triangular. A row at a time: Python's integers are large.
         rows = (np.ldexp(row[: i + 1], _MAP_STEP).tolist() for i, row in enumerate(self.map))
@@ -231,7 +231,7 @@ class Nystrom(SlowFeatures):
 
 
 def _cholesky_pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
-    """Return pivots of a Cholesky factorisation: all points are within the tolerance of the pivots' span."""
+    """Return the indices of the points that a pivoted Cholesky factorisation keeps at this tolerance."""
     from scipy.linalg import lapack  # SciPy takes longer to import than all of dfprivacy
 
     _, order, rank, _ = lapack.dpstrf(gram.T, lower=1, tol=tolerance)

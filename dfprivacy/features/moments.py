@@ -1,4 +1,4 @@
-"""Counts of rows, powers of one number, and rows whose number lies beyond its bounds."""
+"""Row features for counts of rows, powers of one number, and counts of numbers beyond their bounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Beyond", "Count", "Moments"]
 
 @final
 class Count(RowFeatures):
-    """The number 1 for every row: the sum is the number of rows."""
+    """Constant feature 1, whose sum is the number of rows."""
 
     columns = ()
     shape = (1,)
@@ -32,9 +32,9 @@ class Count(RowFeatures):
         """Return the feature vector of each row of a batch."""
         return np.ones((batch.size, 1))
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:
-        """Count the rows in each of `bins` groups, as multiples of the grid step, shape (bins, 1)."""
-        rows = [batch.size] if place is None else np.bincount(place, minlength=bins + 1)[:bins]
+    def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:
+        """Count the rows by group, as multiples of the grid step, shape (n_groups, 1)."""
+        rows = [batch.size] if labels is None else np.bincount(labels, minlength=n_groups + 1)[:n_groups]
         return np.multiply(rows, np.rint(2.0**k))[:, None]
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
@@ -48,7 +48,7 @@ class Count(RowFeatures):
 
 @final
 class Moments(RowFeatures):
-    r"""Powers of a number that has been mapped from its bounds to y in [-1, 1].
+    r"""The first one or two powers of a number y, which is mapped from its bounds to [-1, 1].
 
     Parameters
     ----------
@@ -91,11 +91,13 @@ class Moments(RowFeatures):
         self, column: Column, *, degree: int = 2, count: bool | Literal["beside"] = False, centred: bool = False
     ) -> None:
         if degree not in {1, 2}:
-            raise ArgumentError(f"degree={degree!r} is unknown.", "Moments have degree 1 or 2.")
+            raise ArgumentError(f"degree={degree!r} is unknown.", "Use degree=1 or degree=2.")
         if count not in (True, False, "beside") or (degree, count) == (1, "beside"):
-            raise ArgumentError(f"count={count!r} is unknown.", 'Use True, False, or, at degree 2, "beside".')
+            raise ArgumentError(f"count={count!r} is unknown.", 'Use True, False or, with degree=2, "beside".')
         if centred and (degree == 1 or count):
-            raise ArgumentError("centred=True needs degree 2 and no count.", "Use Stack for a count beside them.")
+            raise ArgumentError(
+                "centred=True needs degree=2 and count=False.", "To count rows too, use Stack(Count(), ...)."
+            )
         self.columns = (column,)
         self.degree = degree
         self.count = count
@@ -108,7 +110,7 @@ class Moments(RowFeatures):
         self.shape = self.weights.shape
 
     def coordinates(self, batch: Batch, unit: float = 1.0) -> NDArray[np.float64]:
-        """Return the coordinates of a batch, weights included, times a power of two, shape (d, batch.size)."""
+        """Return the coordinates of a batch, weights included, times the power of two `unit`, shape (d, size)."""
         # In few passes: a power of two changes no bit of a quotient or a product, so it may be multiplied by early.
         vectors = np.empty((self.dimension, batch.size))
         first = batch.standardized(self.columns[0], unit, out=vectors[0])
@@ -175,7 +177,7 @@ def _parabola_diameter(norm: Norm, c: float) -> float:
 
 @final
 class Beyond(RowFeatures):
-    r"""Indicators of a number below its bounds and above them: the sums count such rows.
+    r"""Indicators of a number below its bounds and of one above them: the sums count such rows.
 
     Parameters
     ----------

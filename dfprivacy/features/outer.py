@@ -1,4 +1,4 @@
-"""Second moments of several numbers: the outer product of a row with itself."""
+"""Row features for first and second moments of several numbers: the outer product of a row with itself."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Outer(RowFeatures):
         if radius is not None and not _RADIUS_MIN <= radius / math.sqrt(d) <= 1:
             raise ArgumentError(
                 f"radius={radius!r} is out of range for {d} columns.",
-                f"It is the largest length of a row of numbers in [-1, 1]: at most √{d} = {math.sqrt(d):.4g}.",
+                f"Use at most √{d} = {math.sqrt(d):.4g}, the largest L2 norm of {d} numbers in [-1, 1].",
             )
         if centred and radius is not None:
             raise ArgumentError("centred=True must be used without radius=.", "Leave one of them out.")
@@ -114,7 +114,9 @@ class Outer(RowFeatures):
         self.count = bool(count)
         if not isinstance(count, bool):
             if not 0 < count < math.inf:
-                raise ArgumentError(f"count={count!r} is not a weight.", "Use True, False or a positive number.")
+                raise ArgumentError(
+                    f"count={count!r} is not a weight.", "Use count=True, count=False or a positive number."
+                )
             one = float(count)
         grid = np.full((d + 1, d + 1), product)
         np.fill_diagonal(grid, square)
@@ -128,7 +130,7 @@ class Outer(RowFeatures):
         self.support = 2 * self.dimension  # steps: the final rounding moves each coordinate of either row by one
 
     def points(self, batch: Batch) -> NDArray[np.float64]:
-        """Return (1, y) of the rows in whole steps of 2 to the minus 19, shape (d + 1, batch.size)."""
+        """Return (1, y) of each row, as multiples of 2 to the minus 19, shape (d + 1, batch.size)."""
         points = np.empty((len(self.columns) + 1, batch.size))
         points[0] = 2.0**_BITS
         for y, column, (mid, half) in zip(points[1:], self.columns, self._maps, strict=True):
@@ -139,7 +141,7 @@ class Outer(RowFeatures):
         return np.rint(points, out=points)
 
     def _scale_down(self, y: NDArray[np.float64]) -> None:
-        """Scale rows into the ball, with a margin for rounding."""
+        """Scale the rows outside the ball down to its radius in place, with a margin for rounding."""
         radius = float(self.ball or 0) * 2.0**_BITS - math.sqrt(len(y))
         squares = np.zeros(y.shape[1])
         for each in y:  # one after the other: a row's length must not depend on the batch
@@ -157,19 +159,25 @@ class Outer(RowFeatures):
         return vectors
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
-        """Return the products of a batch without weights, in whole units of 2 to the minus 38."""
+        """Return the products of each row's numbers without weights, as multiples of 2 to the minus 38."""
         points = self.points(batch)
         i, j = self._upper
         return (points[i] * points[j]).T
 
-    def totals(self, batch: Batch, place: NDArray[np.intp] | None, bins: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the exact sums in each of `bins` groups, without weights, in units of 2 to the minus 38."""
-        if place is None:
+    def totals(
+        self,
+        batch: Batch,
+        labels: NDArray[np.intp] | None,
+        n_groups: int,
+        k: int,  # noqa: ARG002
+    ) -> NDArray[np.float64]:
+        """Return the exact sums of products by group, without weights, as multiples of 2 to the minus 38."""
+        if labels is None:
             return self._sums_of_products(self.points(batch))[None]
-        small = place.astype(np.uint16) if bins < 1 << 16 else place  # NumPy sorts short integers by their digits
+        small = labels.astype(np.uint16) if n_groups < 1 << 16 else labels  # NumPy sorts short integers by digits
         points = self.points(batch).take(np.argsort(small, kind="stable"), axis=1)
-        ends = np.cumsum(np.bincount(place, minlength=bins)[:bins])
-        return np.array([self._sums_of_products(part) for part in np.split(points, ends, axis=1)[:bins]])
+        ends = np.cumsum(np.bincount(labels, minlength=n_groups)[:n_groups])
+        return np.array([self._sums_of_products(part) for part in np.split(points, ends, axis=1)[:n_groups]])
 
     def _sums_of_products(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         if len(points) > _NARROW:
@@ -180,13 +188,13 @@ class Outer(RowFeatures):
         return products[self._upper]
 
     def _centred_sums(self, total: list[Any]) -> list[Any]:
-        """Return sums with 2y_i²-1 in place of y_i²; the first number of `total` counts the rows."""
+        """Return the sums with 2y_i²-1 in place of y_i², given sums whose first one is the number of rows."""
         rows, pairs = total[0], zip(total, *(indices.tolist() for indices in self._upper), strict=True)
         sums = [2 * t - rows if i == j > 0 else t for t, i, j in pairs]
         return sums if self.count else sums[1:]
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Multiply an exact sum by the weights, and round it to whole steps of 2 to the minus `k`."""
+        """Multiply the exact sums by the weights, and round them to multiples of 2 to the minus `k`."""
         total = integers(total)
         if self.centred:
             total = self._centred_sums(total)
@@ -205,7 +213,7 @@ class Outer(RowFeatures):
         return one + self._norm_without_count(1) if norm == 1 else math.hypot(one, self._norm_without_count(2)) * UP
 
     def _norm_without_count(self, norm: Norm) -> float:
-        """Largest norm without the count: of y in a corner of the cube, or on the surface of the ball."""
+        """Return the largest norm of the coordinates but the count, for y in the cube or in the ball."""
         d = len(self.columns)
         if norm == math.inf:
             return 1.0 if self.ball is None else min(self.ball, 1.0) * UP

@@ -1,4 +1,4 @@
-"""Gaussian kernel on rows of numbers and categories, and its bounds, which are public."""
+"""Gaussian product kernel of rows of numbers and categories, with public bounds on its values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LOG_OF_ZERO = -64.0  # a logarithm whose exponential is 0 beside any rounding
 
 @final
 class ProductKernel(metaclass=Frozen):
-    r"""A Gaussian kernel of the numbers times a factor for each category that differs.
+    r"""Gaussian kernel of the numeric columns, times a factor for each categorical column that differs.
 
     .. math:: k(x, x') = \exp\Bigl(-\sum_i \frac{(x_i - x_i')^2}{2\ell_i^2}\Bigr) \prod_{c\,:\,x_c \ne x_c'} \rho_c
 
@@ -91,8 +91,8 @@ class ProductKernel(metaclass=Frozen):
         self._rows_q = min(_ROWS_BITS, bits - self._points_q)
         if self._points_q < _POINTS_BITS_MIN:
             raise ArgumentError(
-                "The lengthscale is too small beside the bounds.",
-                "Give a larger lengthscale: bounds may be some thousand lengthscales apart, not more.",
+                "The lengthscale is too small for the bounds, which are over some thousand lengthscales apart.",
+                "Give a larger lengthscale, or narrower bounds.",
             )
         self._logarithms = np.array([self._log_of_mismatch(self.columns[i], mismatch) for i in self.categories])
         self.mismatches = np.exp(self._logarithms)
@@ -109,7 +109,7 @@ class ProductKernel(metaclass=Frozen):
     def _log_of_mismatch(self, column: Column, mismatch: float | Mapping[str, float]) -> float:
         value = as_number(_value_for_column(mismatch, column, "mismatch"), "mismatch")
         if not 0 <= value < 1:
-            raise ArgumentError(f"mismatch={value!r} is not in [0, 1).", "1 would ignore the category.")
+            raise ArgumentError(f"mismatch={value!r} is not in [0, 1).", "For example mismatch=0.5.")
         if len(column.categories or ()) == 1:
             return 0.0  # it never differs
         if value == 0:
@@ -121,18 +121,18 @@ class ProductKernel(metaclass=Frozen):
         return self._rows_q + self._points_q
 
     def scaled(self, numbers: NDArray[np.float64], j: int) -> NDArray[np.float64]:
-        """Return values of the j-th numeric column less its middle, in lengthscales; rounding keeps their order."""
+        """Return numbers of the j-th numeric column minus the middle of its bounds, over its lengthscale."""
         scaled: NDArray[np.float64] = (numbers - self._mids[j]) / self.lengthscales[j]
         return scaled
 
     def _scaled(self, numbers: NDArray[np.float64], j: int, q: int | None) -> NDArray[np.float64]:
-        """Return the scaled numbers, rounded to integer multiples of 2^-q unless q is None."""
+        """Return the numbers as `scaled` does, rounded to integer multiples of 2^-q unless q is None."""
         rounded: NDArray[np.float64] = _round_to_multiples(self.scaled(numbers, j), q)
         return rounded
 
     @property
     def width(self) -> int:
-        """Length of the vectors whose scalar products are exponents."""
+        """Number of entries of the vectors that `left_factors` and `right_factors` return."""
         return len(self.numbers) + 2 + sum(self._number_of_categories(i) + 1 for i in self.categories)
 
     def _number_of_categories(self, i: int) -> int:
@@ -145,7 +145,7 @@ class ProductKernel(metaclass=Frozen):
     def left_factors(
         self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True
     ) -> NDArray[np.float64]:
-        """Return the left factors of the exponents, one vector for each row, shape (rows, width)."""
+        """Return a vector for each row, whose scalar product with a right factor is the kernel's exponent."""
         return self._left_factors(columns, self._rows_q if exact else None)
 
     def _left_factors(self, columns: Sequence[NDArray[Any]] | NDArray[Any], q: int | None) -> NDArray[np.float64]:
@@ -167,7 +167,7 @@ class ProductKernel(metaclass=Frozen):
     def right_factors(
         self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True
     ) -> NDArray[np.float64]:
-        """Return the right factors of the exponents, one vector for each point, shape (points, width)."""
+        """Return a vector for each point, whose scalar product with a left factor is the kernel's exponent."""
         n, d = len(columns[0]), len(self.numbers)
         right = np.zeros((n, self.width))
         for j, i in enumerate(self.numbers):
@@ -184,7 +184,7 @@ class ProductKernel(metaclass=Frozen):
         return right
 
     def snap(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return public points, rounded to the grid of `right_factors`."""
+        """Return public points rounded to the grid of `right_factors`, and within the bounds."""
         snapped = points.copy()
         for j, i in enumerate(self.numbers):
             column, step = self.columns[i], 2.0**-self._points_q
@@ -195,7 +195,7 @@ class ProductKernel(metaclass=Frozen):
         return snapped
 
     def __call__(self, rows: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the kernel of each public row with each other public row, shape (rows, others), not rounded."""
+        """Compute the kernel matrix of public rows and other public rows, without rounding them to a grid."""
         exponents: NDArray[np.float64] = (
             self.left_factors(rows.T, exact=False) @ self.right_factors(others.T, exact=False).T
         )
@@ -203,7 +203,7 @@ class ProductKernel(metaclass=Frozen):
         return np.exp(exponents, out=exponents)
 
     def gram(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the kernel matrix of points on the grid of `right_factors`, symmetric and exact but for `exp`."""
+        """Compute the symmetric kernel matrix of points on the grid of `right_factors`; only `exp` rounds."""
         exponents: NDArray[np.float64] = (
             self._left_factors(points.T, self._points_q) @ self.right_factors(points.T).T
         )
@@ -211,12 +211,12 @@ class ProductKernel(metaclass=Frozen):
 
     @property
     def excess(self) -> float:
-        """Upper bound of the excess over 1 of the norm of a row's vector, due to rounding."""
+        """Upper bound on how far rounding takes the norm of a row in the kernel's feature space above 1."""
         # The sum of d squares is off by d roundings of 2^(50-q) at most, half of it is rounded to 2^-q.
         return 2.0**-self._exponent_q * (1 + len(self.numbers) / 8) + 2.0**-50
 
     def smallest(self, public: frozenset[str] = frozenset()) -> float:
-        """Return the least kernel of two rows within the bounds that agree on the public columns.
+        """Return the least kernel value of two rows within the bounds that agree on the public columns.
 
         Parameters
         ----------
@@ -232,11 +232,11 @@ class ProductKernel(metaclass=Frozen):
 
     @cached_property
     def _exponents(self) -> dict[tuple[frozenset[str], int | None], float]:
-        """Cache of the largest exponents."""
+        """Cache of the results of `_largest_exponent`."""
         return {}
 
     def _largest_exponent(self, public: frozenset[str], q: int | None) -> float:
-        """Return minus the logarithm of the kernel of the two rows furthest apart, rounded up."""
+        """Return minus the logarithm of the least kernel value of two rows, rounded up."""
         if (public, q) not in self._exponents:
             self._exponents[public, q] = self._compute_exponent(public, q)
         return self._exponents[public, q]
@@ -254,7 +254,7 @@ class ProductKernel(metaclass=Frozen):
         return float_above(exponent)
 
     def distance(self, public: frozenset[str] = frozenset(), *, exact: bool = True) -> float:
-        r"""Return the largest distance of two rows in the kernel's space, :math:`\sqrt{2 - 2k}` at the least k.
+        r"""Return the largest distance of two rows in the kernel's feature space, √(2 - 2k) at the least value k.
 
         A row without one of the categories counts nowhere; it is at the distance 1 from all others.
 
@@ -307,7 +307,7 @@ class ProductKernel(metaclass=Frozen):
         return rows
 
     def describe(self) -> str:
-        """Name the kernel in words."""
+        """Return the names of the kernel's columns, separated by commas."""
         return ", ".join(column.name for column in self.columns)
 
 
@@ -328,7 +328,7 @@ def _value_for_column(parameter: float | Mapping[str, float], column: Column, ar
 
 @lru_cache(maxsize=8)
 def sobol(dimension: int, n: int) -> NDArray[np.float64]:
-    """Return the first points of the Sobol sequence, unscrambled: as many as the next power of two after n.
+    """Return the first points of the unscrambled Sobol sequence; their number is the next power of two from n.
 
     Parameters
     ----------
@@ -350,7 +350,7 @@ def sobol(dimension: int, n: int) -> NDArray[np.float64]:
 
 
 def spread(columns: Sequence[Column], n: int) -> NDArray[np.float64]:
-    """Return public points that cover the bounds and categories evenly: the Sobol sequence, unscrambled.
+    """Return public points that cover the bounds and categories evenly, from the unscrambled Sobol sequence.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows times their sampling weights, and the products from which a design-based variance follows."""
+"""Features times sampling weights, and the products from which a design-based variance is estimated."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Weighted", "check_weights"]
 
 
 def check_weights(weights: Column, columns: Iterable[Column]) -> None:
-    """Check that a column is one of sampling weights, and none of the columns that it weights.
+    """Check that a column can hold sampling weights, and is not among the columns that it weights.
 
     Parameters
     ----------
@@ -49,18 +49,18 @@ def check_weights(weights: Column, columns: Iterable[Column]) -> None:
     if math.isinf(high * high):
         raise ArgumentError(
             f"Squares of {weights.name!r} are too large for float64 within its bounds.",
-            "Declare the largest weight there is.",
+            "Declare a smaller upper bound: the largest weight that occurs.",
         )
     if any(column.name == weights.name for column in columns):
         raise ArgumentError(
-            f"{weights.name!r} is named as a column of values and as its weights.",
-            "Name the column of sampling weights as weights=.",
+            f"{weights.name!r} is named both as a column of values and as the weights.",
+            "Name another column of sampling weights in weights=.",
         )
 
 
 @final
 class Weighted(Composed):
-    r"""Other features times a row's sampling weight, and the products of that vector with itself.
+    r"""Other features times a row's sampling weight, and the pairwise products of the resulting coordinates.
 
     With w the weight, W its upper bound, v = w/W in [0, 1], and f the vector of `of`, whose coordinates are not
     negative and add up to at most 1, a row has the coordinates :math:`z_i = v f_i`, and :math:`s z_i^2` and
@@ -116,8 +116,8 @@ class Weighted(Composed):
         self.of = of = enforce_bounds(of)
         if of.radius(1) > 1 or np.any(np.asarray(of.weights) != 1):
             raise ArgumentError(
-                f"{of.describe()} has an L1 radius of {of.radius(1):g}, or weights of its own.",
-                "Give features whose coordinates add up to at most 1.",
+                f"{of.describe()} has an L1 radius above 1 ({of.radius(1):g}), or weights other than 1.",
+                "Give features without weights, whose coordinates add up to at most 1.",
             )
         if square < 0 or np.frexp(square)[0] not in {0.0, 0.5}:
             raise ArgumentError(f"square={square!r} is neither 0 nor a power of two.", "For example 1/2.")
@@ -133,7 +133,7 @@ class Weighted(Composed):
 
     @property
     def unit(self) -> None:
-        """None: weights are any numbers."""
+        """None, as weights need not be multiples of a power of two."""
         return
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:
