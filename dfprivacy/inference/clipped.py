@@ -1,4 +1,4 @@
-"""Shares of values that were limited to the bounds of their column, and notes on these shares."""
+"""Shares of values that lay beyond the bounds of their column and were clipped, and notes on these shares."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _STEPS = 2.0  # of a power of ten, at least, in half the width of the bounds
 
 @dataclass(frozen=True)
 class Clipped:
-    """Noisy numbers of rows strictly beyond the bounds of a column, by group.
+    """Noisy counts of rows with values below and above the bounds of a column, by group.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class Clipped:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The numbers of rows as plain values, which `from_release` reads."""
+        """The noisy counts, their noise and the numbers of rows as plain values, which `from_release` reads."""
         return {"values": tuple(map(tuple, self.values.tolist())), "noise": astuple(self.law), "rows": self.rows}
 
     @classmethod
@@ -95,7 +95,7 @@ class Clipped:
 
     @property
     def shares(self) -> tuple[Sides, ...]:
-        """The shares of each group, with intervals by the law of the noise."""
+        """Shares of each group's rows below and above the bounds, with intervals that account for the noise."""
         reach = self.law.half_width(_CONFIDENCE)
 
         def share_with_interval(count: float, n: float) -> Share:
@@ -106,7 +106,7 @@ class Clipped:
         return tuple((share_with_interval(below, n), share_with_interval(above, n)) for (below, above), n in each)
 
     def notes(self, groups: Sequence[object] = (), *, of: str = "", moved: str = "") -> tuple[str, ...]:
-        """Return notes on the share of values that were limited to the bounds, if it is clearly above 0.
+        """Return notes on the shares of values that were clipped to the bounds, if they are clearly above 0.
 
         Parameters
         ----------
@@ -138,17 +138,17 @@ class Clipped:
         return tuple(told)
 
     def _describe_effect(self, side: int, moved: str) -> str:
-        """Describe how much a mean or sum would change if limited values exceeded the bound by one unit."""
+        """Describe how much a mean or sum would change if clipped values exceeded the bound by one unit."""
         if moved == "coefficient":
-            return "coefficients are estimated from the limited values"
+            return "the coefficients are estimated from the clipped values"
         if not moved:
-            return "how far they lie beyond it is in no number here"
+            return "how far they lie beyond it was not measured"
         unit = 10.0 ** math.floor(math.log10((self.bounds[1] / 2 - self.bounds[0] / 2) / _STEPS))
         share, low, high = self.shares[0][side]
         times = self.rows[0] if moved == "sum" else 1.0
         much = number(unit * share * times, unit * (high - low) * times)
-        far, does, of = ("exceed it", "adds", "to") if side else ("are less", "takes", "from")
-        return f"each {number(unit)} that they {far} on average {does} {much} {of} the {moved}"
+        where, does, of = ("above", "would add", "to") if side else ("below", "would take", "from")
+        return f"each {number(unit)} that they lie {where} it on average {does} {much} {of} the {moved}"
 
 
 def shares_beyond_bounds(
@@ -187,7 +187,7 @@ def shares_beyond_bounds(
 
 
 def _write_share(share: Share) -> str:
-    """Write a share and its interval."""
+    """Return a share and its interval as text, in percent."""
     part, low, high = (100 * each for each in share)
     error = 2 * (high - low)
     return f"{number(part, error)}% ({number(low, error)}% to {number(high, error)}%)"

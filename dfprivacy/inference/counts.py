@@ -1,4 +1,4 @@
-"""Counts of rows with an outcome, by group: exact counts, released counts, and draws given the release."""
+"""Counts of rows with a binary outcome, by group: exact, noisy, and drawn given the noisy counts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class NoisyCounts:
 
     @property
     def estimate(self) -> Counts:
-        """Released counts, changed to the nearest possible counts."""
+        """Noisy counts, changed to the nearest counts that are possible: hits from 0 to the number of rows."""
         return self._possible_counts(self.values[..., None])
 
     def draws(self, draws: int = DRAWS) -> tuple[Counts, Array]:
@@ -136,7 +136,7 @@ class NoisyCounts:
         return self._possible_counts(self.values[..., None] - drawn.reshape(groups, d, draws)), weights
 
     def _possible_counts(self, values: Array) -> Counts:
-        """Return the nearest possible counts, which keep the difference of hits and misses that tests use.
+        """Return the nearest possible counts that keep the difference of hits and misses, on which tests rest.
 
         To limit each count to 0 instead takes half of its power from a test where the noise is as large as the
         counts.
@@ -155,7 +155,7 @@ class NoisyCounts:
         return Counts((n + apart) / 2, n)
 
     def simulate(self, n: ArrayLike, share: ArrayLike, tables: int) -> NoisyCounts:
-        """Simulate releases of samples with the same noise, for planning.
+        """Simulate noisy counts of random samples, with the same noise, for planning.
 
         Parameters
         ----------
@@ -210,30 +210,30 @@ def project_counts(counts: ArrayLike, totals: ArrayLike) -> Array:
 
 
 def arcsine_share(group: Counts) -> tuple[Array, Array, float]:
-    """Return the arcsine transform of a share, which stabilises its sampling variance (Anscombe 1948)."""
+    """Return the arcsine transform of a share (Anscombe 1948), its sampling variance, and degrees of freedom."""
     return np.arcsin(np.sqrt((group.hits + 3 / 8) / (group.n + 3 / 4))), 1 / (4 * group.n + 2), np.inf
 
 
 def share_of_angle(angle: ArrayLike) -> Array:
-    """Return the share whose arcsine transform (`share`) is an angle."""
+    """Return the share whose arcsine transform, as of `arcsine_share`, is an angle."""
     return np.asarray(np.sin(np.clip(angle, 0.0, np.pi / 2)) ** 2)
 
 
 def difference(first: Counts, second: Counts) -> tuple[Array, Array, float]:
-    """Return the difference of two shares, after adding a hit and a miss to each group (Agresti and Caffo)."""
+    """Return the difference of two shares (Agresti and Caffo), its sampling variance, and degrees of freedom."""
     n, m = first.n + 2, second.n + 2
     p, q = (first.hits + 1) / n, (second.hits + 1) / m
     return p - q, p * (1 - p) / n + q * (1 - q) / m, np.inf
 
 
 def ratio(first: Counts, second: Counts) -> tuple[Array, Array, float]:
-    """Return the logarithm of the ratio of two shares, half a row added to each count (Walter)."""
+    """Return the log ratio of two shares (Walter), its sampling variance, and its degrees of freedom."""
     p, n, q, m = (each + 0.5 for each in (first.hits, first.n, second.hits, second.n))
     return np.log(p / n) - np.log(q / m), 1 / p - 1 / n + 1 / q - 1 / m, np.inf
 
 
 def odds_ratio(first: Counts, second: Counts) -> tuple[Array, Array, float]:
-    """Return the logarithm of the odds ratio, half a row added to each count (Haldane and Anscombe)."""
+    """Return the log odds ratio (Haldane and Anscombe), its sampling variance, and its degrees of freedom."""
     p, q = first.hits + 0.5, second.hits + 0.5
     f, g = first.n - first.hits + 0.5, second.n - second.hits + 0.5
     return np.log(p / f) - np.log(q / g), 1 / p + 1 / f + 1 / q + 1 / g, np.inf

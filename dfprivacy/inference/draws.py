@@ -1,4 +1,4 @@
-"""Quasi-random draws of noise; the same arguments give the same draws."""
+"""Quasi-random draws of privacy noise, which are the same for the same arguments."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LOG2 = math.log(2)
 
 @lru_cache(maxsize=32)
 def points(dimension: int, draws: int, seed: int = 0) -> Array:
-    """Return points of the unit cube, spread evenly in each coordinate.
+    """Return random points of the unit cube that are evenly spaced in each coordinate (Latin hypercubes).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def points(dimension: int, draws: int, seed: int = 0) -> Array:
 
 
 def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
-    """Return quantiles of noise at points of the unit cube, every other draw from a wider law.
+    """Return draws of noise and their importance weights; every other draw is from a law three times as wide.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=16)
 def cube_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Array, Array]:
-    """Draw the first k of d coordinates of unit cube noise, for each pair (d, k), with importance weights.
+    """Draw the first k of d coordinates of cube noise of scale 1, for each pair (d, k), with importance weights.
 
     Every other draw is of wider cubes, for far tails.
 
@@ -116,7 +116,7 @@ def cube_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Array, Array]:
 
 
 def noise_draws(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAWS) -> Array:
-    """Return draws of a measurement's noise, which are always the same for one measurement.
+    """Return draws of a measurement's noise, which depend only on its law, scales and identity.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def quantile(law: NoiseLaw, u: ArrayLike) -> Array:
 
 
 def in_steps(law: NoiseLaw, u: Array) -> Array:
-    """Return quantiles of discrete Laplace noise, which exceeds m steps with probability q^(m + 1) / (1 + q).
+    """Return quantiles of discrete Laplace noise, a multiple of the law's grid step.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def sums_of_two_releases(
 
 
 def _log_density(law: NoiseLaw, x: Array) -> Array:
-    """Return the logarithm of the density of the noise at scale 1, up to a constant."""
+    """Return the log density of Laplace or Gaussian noise of scale 1 at x, up to a constant."""
     return -np.square(x) / 2 if law.kind == "Gaussian" else -np.abs(x)
 
 

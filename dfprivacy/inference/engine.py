@@ -1,4 +1,4 @@
-"""Inference from noisy sums: an estimate, its error, intervals and p-values."""
+"""Inference from noisy sums: an estimate, its standard error, confidence intervals and p-values."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _DOUBLED, _STEPS, _NEAR = 1000, 100, 1e-9
 
 
 class NoisySums(Protocol):
-    """Noisy sums from which `infer` draws possible exact sums."""
+    """Interface of noisy sums from which `infer` draws possible exact sums."""
 
     @property
     def estimate(self) -> Any:
-        """The sums without further noise: estimates from the release."""
+        """Point estimates of the exact sums, from the noisy ones."""
 
     def draws(self, draws: int = DRAWS) -> tuple[Any, Array]:
         """Draw possible exact sums given the release; return them with the weights of the draws."""
 
 
 def root_of_rising(probability: Callable[[Array], Array], q: Array, start: Array, reach: Array) -> Array:
-    """Return where a rising probability is q, by the Illinois rule (Dowell and Jarratt 1971).
+    """Return the x at which a rising probability is q, by the Illinois rule (Dowell and Jarratt 1971).
 
     The normal quantile of a confidence is nearly a line in x, so few steps do.
 
@@ -84,7 +84,7 @@ def root_of_rising(probability: Callable[[Array], Array], q: Array, start: Array
 
 @dataclass(frozen=True)
 class Inference:
-    r"""The inference about a parameter θ from a release.
+    r"""Estimate of a parameter θ from noisy sums, with its confidence distribution.
 
     Its confidence distribution is :math:`C(x) = \sum_i w_i T_{\nu_i}((x - \theta_i)/\sqrt{V_i})`: the average, over
     draws of what the exact sums may be, of the distribution function of Student's t.
@@ -128,13 +128,13 @@ class Inference:
 
     @property
     def degrees_of_freedom(self) -> Array:
-        """Degrees of freedom of the variance, on average."""
+        """Harmonic mean, over the draws, of the degrees of freedom of the sampling variance."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.divide(1, (self.weights / self.df).sum(axis=-1)))
 
     @property
     def unclear_variance(self) -> NDArray[np.bool_]:
-        """Whether the sampling variance is within 2 standard deviations of its noise from 0."""
+        """Whether the sampling variance is less than two standard deviations of its noise above 0."""
         mean = (self.weights * self.variance).sum(axis=-1, keepdims=True)
         relative = self.variance / np.maximum(mean, 1e-300)
         return np.asarray((self.weights * relative**2).sum(axis=-1) - 1 > 1 / _HIDDEN)
@@ -183,7 +183,7 @@ class Inference:
         return 1 - below if alternative == "less" else np.minimum(2 * np.minimum(below, 1 - below), 1.0)
 
     def quantile(self, q: ArrayLike) -> Array:
-        """Return the quantile of the confidence distribution at q.
+        """Return the quantile of the confidence distribution at probability q.
 
         Parameters
         ----------
@@ -235,7 +235,7 @@ class Inference:
 
 
 def infer(sums: NoisySums, parameter: Parameter, draws: int = DRAWS) -> Inference:
-    """Infer a parameter from noisy sums.
+    """Estimate a parameter from noisy sums, with the error from privacy noise and from sampling.
 
     Parameters
     ----------

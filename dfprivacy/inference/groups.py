@@ -38,7 +38,7 @@ def difference(first: Moments, second: Moments) -> tuple[Array, Array, Array]:
 
 
 def pairwise(sums: NoisyMoments) -> tuple[list[tuple[int, int]], Inference, Array]:
-    """Compare the means of every two groups.
+    """Compare the means of every pair of groups, with p-values corrected by Holm's method.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def pairwise(sums: NoisyMoments) -> tuple[list[tuple[int, int]], Inference, Arra
 
 
 def holm(pvalues: Array) -> Array:
-    """Correct p-values of several comparisons by Holm's step-down rule.
+    """Correct the p-values of several tests by Holm's step-down method.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Omnibus:
     chances: Array
 
     def _centred_product(self, one: Array, other: Array) -> Array:
-        """Return the weighted scalar product of two centred vectors."""
+        """Return the weighted scalar product of two vectors, each less its weighted mean."""
         both = (self.weights * one).sum(axis=-2) * (self.weights * other).sum(axis=-2)
         return np.asarray((self.weights * one * other).sum(axis=-2) - both / self.weights.sum(axis=-2))
 
@@ -136,37 +136,37 @@ class Omnibus:
 
     @cached_property
     def pvalue(self) -> Array:
-        """Probability of a statistic at least as large as the observed one if all means are equal."""
+        """Probability of a statistic at least as large as observed if all means are equal."""
         return self._tail_probability(self.shift)
 
     def _tail_probability(self, shift: Array) -> Array:
-        """Return the probability of at least the observed statistic if the means move by `shift`."""
+        """Return the probability of a statistic at least as large as observed if the means move by `shift`."""
         a, b = self._centred_product(self.direction, self.direction), self._centred_product(shift, self.direction)
         root = np.sqrt(np.maximum(b * b - a * (self._centred_product(shift, shift) - self._variance_of_means), 0.0))
         above = self._radius_tail_probability((root - b) / a) + self._radius_tail_probability((root + b) / a)
         return np.asarray(np.minimum((self.chances * above).sum(axis=-1), 1.0))
 
     def _radius_tail_probability(self, radius: Array) -> Array:
-        """Return the probability that the absolute random radius exceeds `radius`."""
+        """Return the probability that the radius ρ, with a random sign, exceeds `radius`."""
         k = self.means.shape[-2]
         tail = fdtrc(k - 1, self.df, radius**2 / self.factor) / 2
         return np.where(radius >= 0, tail, 1 - tail)
 
     @property
     def eta_squared(self) -> Array:
-        """Part of the table's variance that is between groups, corrected for the bias from noise."""
+        """Share of the table's variance that is between groups, η², corrected for the bias from noise."""
         exact = self._between_variance(self.means)[..., 0]
         added = (self.chances * self._between_variance(self.means + self.shift)).sum(axis=-1) - exact
         left = np.maximum(exact - added, 0.0)
         return np.asarray(left / (left + (self.chances * self.within).sum(axis=-1)))
 
     def _between_variance(self, means: Array) -> Array:
-        """Return the variance between groups."""
+        """Return the variance between groups with these means."""
         middle = (self.shares * means).sum(axis=-2, keepdims=True)
         return np.asarray((self.shares * (means - middle) ** 2).sum(axis=-2))
 
     def interval(self, confidence: float = 0.95) -> tuple[Array, Array]:
-        """Return a confidence interval for η² of the population, by inverting the test.
+        """Return a confidence interval for the population's η², by inverting the test.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ _DOUBTFUL = 5.0  # standard deviations: a noisy size should be as large as that 
 
 @dataclass(frozen=True)
 class Moments:
-    """Rows, mean and variance of groups, in the units of the column.
+    """Numbers of rows, means and variances of groups, in the units of the column.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ class Moments:
 
     @property
     def mean(self) -> Array:
-        """Mean, limited to the bounds."""
+        """Mean, clipped to the bounds."""
         return self.mid + self.half * self._standardized_mean
 
     @cached_property
     def variance(self) -> Array:
-        """Variance with the denominator n - 1, at most the largest variance within the bounds."""
+        """Variance with denominator n - 1, limited to the largest variance of values within the bounds."""
         most = np.maximum(1 - self._standardized_mean**2, _LEAST)
         return (
             self.half**2
@@ -124,7 +124,7 @@ class NoisyMoments:
 
     def __post_init__(self) -> None:
         if self.rows is not None and np.any(np.less(self.rows, _FEWEST)):
-            raise ArgumentError("A group has fewer than two rows.", "Name groups with at least two rows each.")
+            raise ArgumentError("A group has fewer than two rows.", "Compare groups with at least two rows each.")
 
     @classmethod
     def from_sums(
@@ -172,7 +172,7 @@ class NoisyMoments:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The sums as plain values, which `from_release` reads."""
+        """The noisy sums and their noise as plain values, which `from_release` reads."""
         return {
             "form": self.form,
             "values": tuple(map(tuple, self.values.tolist())),
@@ -185,7 +185,7 @@ class NoisyMoments:
 
     @property
     def replicates(self) -> NoisyMoments:
-        """Moments of the release minus draws of its noise, which are in the first axis."""
+        """Noisy sums minus draws of their noise, along a new first axis, for bootstrap-like replicates."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
         noise = noise_draws(self.laws[0], scales, self.id or str(self.released))
         return replace(self, values=np.moveaxis(self.values[..., None] - noise, -1, 0))
@@ -205,11 +205,11 @@ class NoisyMoments:
         return None if self.clipped is None else self.clipped.shares
 
     def limits(self, groups: Sequence[object] = (), moved: str = "") -> tuple[str, ...]:
-        """Return notes on how many values were limited to the bounds."""
+        """Return notes on the shares of values that were clipped to the bounds."""
         return () if self.clipped is None else self.clipped.notes(groups, moved=moved)
 
     def simulate(self, n: ArrayLike, mean: ArrayLike, sd: ArrayLike, tables: int) -> NoisyMoments:
-        """Simulate releases of normal samples with this noise, for planning.
+        """Simulate noisy sums of random normal samples, with the same noise, for planning.
 
         Parameters
         ----------
@@ -242,12 +242,12 @@ class NoisyMoments:
 
     @property
     def mid(self) -> float:
-        """Middle of the bounds, where the standardized value y is 0."""
+        """Middle of the bounds, which is standardized to y = 0."""
         return self.bounds[0] / 2 + self.bounds[1] / 2
 
     @property
     def missing(self) -> tuple[float, float] | None:
-        """Noisy number of rows of public groups without a value, and its standard error; None if not measured."""
+        """Noisy number of rows without a value, in groups of public size, and its standard error; else None."""
         if self.rows is None or self.form == "known":
             return None
         lost = np.asarray(self.rows) - self.values[..., 2]
@@ -276,7 +276,7 @@ class NoisyMoments:
 
     @property
     def estimate(self) -> Moments:
-        """Moments estimated from the release; a noisy number of rows is raised to at least 5."""
+        """Point estimates of the moments; a noisy number of rows below 5 is raised to 5."""
         n, second = self.size, self.values[..., 1]
         squares = {"private": n - second, "beside": n - second}.get(self.form, second)
         if self.form != "known":
@@ -285,7 +285,7 @@ class NoisyMoments:
         return Moments(n, total, squares, self.half, self.mid)
 
     def within(self, u: Array) -> Array:
-        """Return quantiles of the sum of squares within groups, summed over groups, given the release.
+        """Return quantiles of the total sum of squares within groups, given the noisy sums.
 
         Parameters
         ----------
@@ -305,7 +305,7 @@ class NoisyMoments:
         return self.half**2 * sums_above(law, left.sum(axis=-2), np.array(_LEAST), u)
 
     def draws(self, draws: int = DRAWS) -> tuple[Moments, Array]:
-        """Draw possible exact sums, given the release.
+        """Draw possible exact sums, given the noisy sums.
 
         Parameters
         ----------
@@ -350,6 +350,6 @@ class NoisyMoments:
 
 
 def laws_of(noisy: NoisyValue) -> list[NoiseLaw]:
-    """Return the laws of the noise in the sums of a group."""
+    """Return the law of the noise in each sum of a group."""
     kind = "Laplace" if noisy.noise is None else noisy.noise.law.kind
     return [NoiseLaw(float(scale), kind=kind) for scale in np.atleast_2d(noisy.scales)[0]]

@@ -25,8 +25,8 @@ _NOISY = 2.0  # times the error of sampling
 _UNSEEN = 3.0  # values that may be expected and not seen
 _LOOSE = 1.0  # from this many on ranks find more
 _SIZE = (
-    "Uninformative: the size of a group may be mostly noise, so nothing can be divided by it: do not trust the "
-    f"p-value and the interval. More epsilon, or more rows, would help. {UNDECLARED}"
+    "Uninformative: the size of a group may be mostly noise, and the results are divided by it: do not trust the "
+    f"p-value and the interval. A larger epsilon, or more rows, would help. {UNDECLARED}"
 )
 _RANKS = {1: "wilcoxon()", 2: "mannwhitneyu()"}  # of one group, and of two
 _SHAPE = "The p-value assumes nearly normal data. With a few extreme outliers, it could be {:.2g}."
@@ -41,7 +41,7 @@ def notes(
     *,
     normal: bool = False,
 ) -> tuple[str, ...]:
-    """Return notes on a test of means: on noise, and on skewed data that could change its result.
+    """Return notes on a test of means: on large noise, and on skewness that could change its result.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def notes(
 
 
 def is_unreliable(pvalue: ArrayLike, worst: ArrayLike, alpha: float) -> NDArray[np.bool_]:
-    """Return whether a test rejects, but would not with the p-value in the worst case."""
+    """Return whether a test rejects at level `alpha`, but would not with the worst-case p-value."""
     return np.less_equal(pvalue, alpha) & np.greater(worst, _SLACK * alpha)
 
 
@@ -108,7 +108,7 @@ def skewness(found: Inference, sums: NoisyMoments) -> Array:
 
 
 def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Alternative = "two-sided") -> Array:
-    """Return the p-value in the worst case: for data as skewed as possible.
+    """Return the worst-case p-value: that of data as skewed as the given skewness.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Altern
 def noise_notes(
     found: Inference, sums: NoisyMoments | NoisyWeighted, ranks: str = "", *, uninformative: bool = False
 ) -> tuple[str, ...]:
-    """Return notes on group sizes that are mostly noise, and on noise above the sampling error, with remedies.
+    """Return notes on group sizes that are mostly noise, and on noise that exceeds the sampling error.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ def power(
 
 
 def expected_errors(sums: NoisySums, parameter: Parameter) -> tuple[float, float]:
-    """Return the expected standard errors of an estimate: from noise, and from noise and sampling together.
+    """Return two expected standard errors of an estimate: from noise alone, and from noise and sampling.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def expected_errors(sums: NoisySums, parameter: Parameter) -> tuple[float, float
 
 
 def rows_for(wanted: float, power_of: Callable[[int], float], least: int = 2) -> int:
-    """Return the smallest number of rows at which a test reaches a power.
+    """Return the smallest number of rows at which a test reaches the wanted power.
 
     Parameters
     ----------
@@ -116,7 +116,8 @@ def rows_for(wanted: float, power_of: Callable[[int], float], least: int = 2) ->
         low, high = high, 4 * high
         if high > _MOST_ROWS:
             raise ArgumentError(
-                f"More than {_MOST_ROWS:.0e} rows would be needed.", "Look for a larger effect, or spend more."
+                f"More than {_MOST_ROWS:.0e} rows would be needed to reach this power.",
+                "Assume a larger effect, or use a larger epsilon.",
             )
     if power_of(low) >= wanted:
         return low
@@ -126,7 +127,7 @@ def rows_for(wanted: float, power_of: Callable[[int], float], least: int = 2) ->
 
 
 def effect_for(wanted: float, power_of: Callable[[float], float], most: float) -> float:
-    """Return the smallest effect for which a test reaches a power.
+    """Return the smallest effect for which a test reaches the wanted power.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ def smallest_effect(
     write: Callable[[float], Any] = "{:.3f}".format,
     none: Any = NONE,
 ) -> dict[str, Any]:
-    """Describe the smallest effect that a test finds with power 0.8, as one finding of ``explain``.
+    """Return the smallest effect that a test detects with power 0.8, as one entry of ``explain``.
 
     Parameters
     ----------

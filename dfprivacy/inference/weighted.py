@@ -38,7 +38,7 @@ _LEAST = 1e-12  # of a variance: estimates from constant values have a distribut
 
 @dataclass(frozen=True)
 class WeightedSums:
-    """Sums of weighted rows and of their products, by group, with draws along the last axis.
+    """Sums of weighted features and of their products, by group, with draws along the last axis.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class WeightedSums:
 
 @dataclass(frozen=True)
 class NoisyWeighted:
-    """Noisy sums of weighted rows, by group.
+    """Noisy sums of weighted features, by group.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class NoisyWeighted:
         beyond: Sequence[NoisyValue],
         *columns: Column,
     ) -> NoisyWeighted:
-        """Construct from noisy sums of `dfprivacy.features.Weighted`, and the rows beyond the bounds of columns.
+        """Construct from noisy sums of weighted features, and noisy counts of rows beyond columns' bounds.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class NoisyWeighted:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The sums as plain values, which `from_release` reads."""
+        """The noisy sums and their noise as plain values, which `from_release` reads."""
         return {
             "weights": self.weights,
             "most": self.most,
@@ -157,18 +157,18 @@ class NoisyWeighted:
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """Notes on values and weights that were limited to their bounds."""
+        """Notes on the shares of values and weights that were clipped to their bounds."""
         return tuple(note for name, each in self.beyond.items() for note in each.notes(of=name))
 
     @property
     def estimate(self) -> WeightedSums:
-        """Sums as released, with a last axis of length 1; sums of weighted rows are raised to nearly 0."""
+        """Noisy sums, with a last axis of length 1; negative sums of weighted features are raised to almost 0."""
         values = self.values.copy()
         values[..., : self.width] = np.maximum(values[..., : self.width], _NOTHING)
         return self._sums(values[..., None])
 
     def draws(self, draws: int = DRAWS) -> tuple[WeightedSums, Array]:
-        """Draw possible exact sums, given the release.
+        """Draw possible exact sums, given the noisy sums.
 
         Parameters
         ----------
@@ -191,12 +191,12 @@ class NoisyWeighted:
 
     @property
     def replicates(self) -> WeightedSums:
-        """Sums of the release minus draws of its noise, along the last axis."""
+        """Noisy sums minus draws of their noise, along the last axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
         return self._sums(self.values[..., None] - noise_draws(self.laws[0], scales, self.id or str(self.released)))
 
     def _sums(self, values: Array) -> WeightedSums:
-        """Return the sums in their shape, with the last axis of `values`."""
+        """Split values into sums of features and symmetric matrices of sums of products."""
         p = self.width
         second = np.zeros((*values.shape[:-2], p, p, values.shape[-1]))
         at = np.arange(p)
@@ -208,7 +208,7 @@ class NoisyWeighted:
         return WeightedSums(values[..., :p, :], second)
 
     def expected_release(self, rows: Sequence[float], v: float, spread: float) -> NoisyWeighted:
-        """Return the expected release for halves (1+y)/2 and (1-y)/2, for planning.
+        """Return the expected sums of the features (1+y)/2 and (1-y)/2 in place of noisy ones, for planning.
 
         Parameters
         ----------
@@ -259,14 +259,14 @@ def ratio(sums: WeightedSums, numerator: ArrayLike, denominator: ArrayLike) -> t
     theta = np.clip(np.einsum("i,...id->...d", a, sums.first) / divisor, ends.min(), ends.max())
     theta = np.where(unknown, anywhere, theta)
     c = a[:, None] - b[:, None] * theta[..., None, :]
-    meat = _possible(np.einsum("...id,...ijd,...jd->...d", c, sums.second, c))
+    meat = _positive_variance(np.einsum("...id,...ijd,...jd->...d", c, sums.second, c))
     squares = np.einsum("i,...ijd,j->...d", b, sums.second, b)
     effective = divisor**2 / np.clip(squares, _LEAST, np.maximum(divisor, _LEAST))
     return theta, np.where(unknown, _LEAST, meat / divisor**2), np.maximum(effective - 1, 1.0)
 
 
 def mean(group: WeightedSums, bounds: tuple[float, float]) -> tuple[Array, Array, Array]:
-    """Return the weighted mean of a column from its halves (1+y)/2 and (1-y)/2, as `ratio` does."""
+    """Return the weighted mean of a column y from the features (1+y)/2 and (1-y)/2, with what `ratio` returns."""
     return ratio(group, bounds[::-1], (1.0, 1.0))
 
 
@@ -299,10 +299,10 @@ def total(sums: WeightedSums, coefficients: ArrayLike) -> tuple[Array, Array, Ar
     """
     a = np.asarray(coefficients, dtype=np.float64)
     theta = np.einsum("i,...id->...d", a, sums.first)
-    return theta, _possible(np.einsum("i,...ijd,j->...d", a, sums.second, a)), np.asarray(math.inf)
+    return theta, _positive_variance(np.einsum("i,...ijd,j->...d", a, sums.second, a)), np.asarray(math.inf)
 
 
-def _possible(variance: Array) -> Array:
-    """Return variances of at least 0; if the median draw is negative, all draws are raised by it first."""
+def _positive_variance(variance: Array) -> Array:
+    """Return draws of a variance raised to be positive; a negative median is first subtracted from all draws."""
     middle = np.median(variance, axis=-1, keepdims=True)
     return np.maximum(variance - np.minimum(middle, 0.0), _LEAST)
