@@ -1,4 +1,4 @@
-"""Schemas: public facts about a table, by which raw values become numbers within public bounds.
+"""Schemas: public facts about a table, such as bounds and categories, by which its raw values are read.
 
 What a column is, is declared, never inferred: not from its values, and not from its type, for libraries choose
 the type by looking at the values, and one value can change it. All that is read off a frame:
@@ -125,7 +125,7 @@ class Column:
     computed: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Raise a `SchemaError` for declarations that allow values outside the bounds or categories."""
+        """Raise a `SchemaError` if the fill value lies outside the bounds, or "other" has no categories."""
         if not isinstance(self.name, str):
             raise SchemaError(
                 f"The name of a column is a string, not {type(self.name).__name__}.", "Pass a string."
@@ -144,7 +144,10 @@ class Column:
             known = categories_of(f"categories[{self.name!r}]", self.categories)
             object.__setattr__(self, "categories", known)
         if self.other and self.categories is None:
-            raise SchemaError(f"Column {self.name!r} has no categories to add {OTHER!r} to.", "Declare categories.")
+            raise SchemaError(
+                f"Column {self.name!r} has no categories to which {OTHER!r} could be added.",
+                "Declare categories=(...) too.",
+            )
 
     def __hash__(self) -> int:
         return hash(self.name)  # columns are looked up in every batch, and may have many categories
@@ -156,12 +159,12 @@ class Column:
 
     @property
     def low(self) -> float:
-        """Lower bound."""
+        """Lower bound of the column."""
         return self._bounds_or_refusal[0]
 
     @property
     def high(self) -> float:
-        """Upper bound."""
+        """Upper bound of the column."""
         return self._bounds_or_refusal[1]
 
     @property
@@ -171,14 +174,14 @@ class Column:
 
     @property
     def half(self) -> float:
-        """Half the width of the bounds, rounded so that no value within is further from `mid`."""
+        """Half the width of the bounds, rounded up so that no value within them is further from `mid`."""
         return _middle_and_half(self._bounds_or_refusal)[1]
 
     @property
     def _bounds_or_refusal(self) -> tuple[float, float]:
         if self.bounds is None and self.find:
             raise SchemaError(
-                f"Bounds of column {self.name!r} are found by each question, and this needs them beforehand.",
+                f"The bounds of column {self.name!r} are declared as 'find', but this call needs them beforehand.",
                 f"Find them first: view.declare(view.find_bounds([{self.name!r}], epsilon=...)).",
             )
         if self.bounds is None:
@@ -233,7 +236,7 @@ class Column:
         return self.describe()
 
     def clean(self, raw: NDArray[Any]) -> NDArray[np.float64]:
-        """Clip raw numbers to the bounds; missing numbers become the fill value.
+        """Clip raw numbers to the bounds, and replace missing ones by the fill value.
 
         Parameters
         ----------
@@ -253,7 +256,7 @@ class Column:
         return values
 
     def draw(self, rng: np.random.Generator, n: int) -> Any:
-        """Draw made-up values from what is declared of the column.
+        """Draw random values from the column's declaration alone, for a synthetic table.
 
         Parameters
         ----------
@@ -280,7 +283,7 @@ class Column:
         return [values[code] for code in rng.integers(len(values), size=n)]
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
-        """Return a mask of the missing raw values: no number, or in no category; filled values too.
+        """Return a mask of the raw values that are no number, or in no category, even if they have a fill value.
 
         Parameters
         ----------
@@ -294,11 +297,11 @@ class Column:
         """
         if self.bounds is not None:
             return np.isnan(np.asarray(raw, dtype=np.float64))
-        gone: NDArray[np.bool_] = self._codes_with_other(raw) == len(self.categories or ())
+        gone: NDArray[np.bool_] = self._codes_without_other(raw) == len(self.categories or ())
         return gone
 
     def encode(self, raw: Raw) -> Codes:
-        """Return the codes of raw values among the categories.
+        """Return the category code of each raw value.
 
         Parameters
         ----------
@@ -310,14 +313,14 @@ class Column:
         ndarray of intp
             ``len(categories)`` where a value is none of them.
         """
-        codes = self._codes_with_other(raw)
+        codes = self._codes_without_other(raw)
         if self.other:
             none = len(self.categories or ())
             codes[codes == none] = none - 1
         return codes
 
-    def _codes_with_other(self, raw: Raw) -> Codes:
-        """Return the codes of raw values; of other values too, if they count as a category."""
+    def _codes_without_other(self, raw: Raw) -> Codes:
+        """Return the code of each raw value, ``len(categories)`` for values in none even if `other` is set."""
         categories = self.categories or ()
         if isinstance(raw, np.ndarray):
             return _encode_numbers(raw, categories)
@@ -342,7 +345,7 @@ def discover(
     delta: float | str | None = None,
     domain: Sequence[Category] | str | None = None,
 ) -> Discover:
-    """Declare that categories are to be discovered: ``protect(..., categories={"icd": dp.discover(epsilon=0.1)})``.
+    """Declare that ``protect`` shall find a column's categories: ``categories={"icd": dp.discover(epsilon=0.1)}``.
 
     Parameters
     ----------
@@ -365,14 +368,14 @@ def discover(
         If a delta is given, and a domain that takes none.
     """
     if domain is not None and delta is not None:
-        raise ArgumentError("Categories of a known domain are found without a delta.", "Leave out delta=.")
+        raise ArgumentError("With domain=, categories are found without a delta.", "Leave out delta= or domain=.")
     return Discover(epsilon, delta, domain)
 
 
 def chosen_groups(
     by: Column | None, groups: Sequence[object] | None = None, *, least: int = 2, most: int | None = 2
 ) -> tuple[Category, ...]:
-    """Return the categories to compare; raise an error if the named categories cannot be compared.
+    """Return the groups to compare: the named categories of a column, or all; raise an error if they do not fit.
 
     Parameters
     ----------
@@ -424,12 +427,12 @@ def chosen_groups(
 
 
 def _groups_as_text(groups: object) -> str:
-    """Write the named groups, shortened if long."""
+    """Return the named groups as text of at most 100 characters."""
     return textwrap.shorten(repr(groups), 100, placeholder=" …")
 
 
 def category_key(value: object) -> object:
-    """Return a key that is equal for all values of one category; NaN for values that cannot be categories."""
+    """Return a key that is the same for all values that count as one category; NaN for values that cannot."""
     text = plain_text(value)
     return plain_number(value, dates=False) if text is None else ("text", text)
 
@@ -441,7 +444,7 @@ def _codes_by_key(categories: tuple[Category, ...]) -> Mapping[object, int]:
 
 
 def _cached_by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Cache a function of categories by their identity, as hashing thousands takes long."""
+    """Decorate a function of a tuple of categories with a cache by object identity, as hashing it takes long."""
     known: dict[int, tuple[object, T]] = {}
 
     @wraps(work)
@@ -457,13 +460,13 @@ def _cached_by_identity(work: Callable[[Any], T]) -> Callable[[Any], T]:
 
 
 class CodeBook(NamedTuple):
-    """Codes of categories by their text, and by their number if the text reads as one."""
+    """Lookup of category codes by text, and by number for categories that are numbers or read as numbers."""
 
     texts: Mapping[str, int]
     numbers: Mapping[float, int]
 
     def code(self, value: object, none: T) -> int | T:
-        """Return the code of a value; `none` if it is in no category."""
+        """Return the code of the category that a value belongs to; `none` if it belongs to none."""
         text = plain_text(value)
         if text is None:
             return self.numbers.get(plain_number(value), none)
@@ -476,7 +479,7 @@ class CodeBook(NamedTuple):
 @_cached_by_identity
 @lru_cache(maxsize=128)
 def code_book_of(categories: tuple[Category, ...]) -> CodeBook:
-    """Return the `CodeBook` of some categories.
+    """Return the `CodeBook` of a tuple of categories.
 
     A category that is a number is also every text that reads as it, and a text that reads as a number is also that
     number, written in whatever way: libraries read a column of numbers as text when one value is none. So what a
@@ -511,8 +514,8 @@ def _middle_and_half(bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class _Numbers:
-    """Sorted numbers among categories, and their codes.
+class _NumberCodes:
+    """Sorted numbers among the categories with their codes, for fast encoding.
 
     If they are whole and near, there is a table of codes as well, from the number before the first one to the one
     after the last one, which lie outside; and it may be that a code is how far a number is from the first one.
@@ -527,21 +530,21 @@ class _Numbers:
 
 @_cached_by_identity
 @lru_cache(maxsize=64)
-def _numbers_among(categories: tuple[Category, ...]) -> _Numbers:
+def _numbers_among(categories: tuple[Category, ...]) -> _NumberCodes:
     numbers = sorted(code_book_of(categories).numbers.items())
     domain = np.array([number for number, _ in numbers])
     codes = np.array([code for _, code in numbers], dtype=np.intp)
     if not numbers:
-        return _Numbers(domain, codes)
+        return _NumberCodes(domain, codes)
     low, high = numbers[0][0], numbers[-1][0]
     near = high - low < _LUT_SPAN and max(-low, high) < _FLOAT_EXACT
     if not (near and (domain == np.rint(domain)).all()):
-        return _Numbers(domain, codes)
+        return _NumberCodes(domain, codes)
     first = int(low) - 1
     table = np.full(int(high) - first + 2, len(categories), dtype=np.intp)
     table[domain.astype(np.int64) - first] = codes
     distances = np.array_equal(table[1:], np.arange(len(categories) + 1))
-    return _Numbers(domain, codes, table, distances, first + 1)
+    return _NumberCodes(domain, codes, table, distances, first + 1)
 
 
 def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> Codes:
@@ -564,7 +567,7 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
 
 
 def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
-    """Convert integers to int64, and all other values to the number `first`."""
+    """Convert numbers to int64, where numbers that are no integers become `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)
         limited[limited != np.rint(limited)] = first  # NaN differs from itself
@@ -575,7 +578,7 @@ def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
 
 
 class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can have a value
-    """A pair of bounds that were found: a column declared with it is marked accordingly.
+    """A pair of bounds estimated from the data with privacy, as `find_bounds` returns them.
 
     Parameters
     ----------
@@ -588,7 +591,7 @@ class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can ha
     beyond: float
 
     def __new__(cls, bounds: tuple[float, float], beyond: float = math.inf) -> Self:
-        """Construct the pair of bounds."""
+        """Construct the pair from bounds and the number of rows beyond them."""
         pair = super().__new__(cls, bounds)
         pair.beyond = beyond
         return pair
@@ -596,7 +599,7 @@ class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can ha
 
 @dataclass(frozen=True)
 class Unit:
-    """The unit of privacy, where neighbouring tables differ in all rows of one person.
+    """Privacy unit of a table in which a person may have several rows: neighbours differ in all of them.
 
     Attributes
     ----------
@@ -623,7 +626,7 @@ class Words(NamedTuple):
         return f"{self.label} ({self.units})" if self.label and self.units else self.label or self.units
 
     def of(self, column: str) -> str:
-        """Return a column's label, else its name, with the units in brackets."""
+        """Return a column's label, or its name if it has none, with the units in brackets."""
         return f"{self.label or column} ({self.units})" if self.units else self.label or column
 
 
@@ -672,7 +675,7 @@ class Schema:
     library: str = field(default="pandas", compare=False, repr=False)
 
     def to_toml(self) -> str:
-        """Write the schema as the text of a schema file, which `dfprivacy.protect` reads: ``schema="fair.toml"``.
+        """Return the schema as the text of a schema file, which `dfprivacy.protect` reads: ``schema="fair.toml"``.
 
         Returns
         -------
@@ -701,8 +704,8 @@ class Schema:
         """
         if self.derived is not None or isinstance(json.loads(self.table or "null"), dict):
             raise SchemaError(
-                "A schema file cannot describe a sample, a join, or a table made of another with one row a person.",
-                "Write the schema of the view of the whole table.",
+                "A schema file cannot describe a sample, a join, or a table that per() aggregated by person.",
+                "Write the schema of the original table's view.",
             )
         terms: dict[str, Any] = {"neighbors": self.neighbors}
         if self.unit is not None:
@@ -714,7 +717,7 @@ class Schema:
         return "\n".join(lines) + "\n"
 
     def dummy(self, n: int | None = None, seed: int = 0) -> Any:
-        """Make up a table with this schema, to write and test an analysis before anything is paid.
+        """Return a table of random values with this schema, to test an analysis before anything is paid.
 
         Parameters
         ----------
@@ -757,7 +760,9 @@ class Schema:
         usual = (self.size if whose is None else self.people) or _DUMMY_ROWS
         rows = usual if n is None else n
         if whose is not None and self.people is not None and rows < self.people:
-            raise ArgumentError(f"{rows} rows are too few for {self.people} people.", "Ask for more rows.")
+            raise ArgumentError(
+                f"n={rows} rows are too few for {self.people} people.", f"Use n={self.people} or more."
+            )
         rng = np.random.default_rng(seed)
         columns: dict[str, Any] = {
             name: self.columns.get(name, Column(name)).draw(rng, rows) for name in self._names_in_frame
@@ -780,10 +785,10 @@ class Schema:
         column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
         categories = column.categories[:-1] if column.categories and column.other else column.categories
         facts = {
-            "bounds": "find" if column.find else column.bounds and tuple(map(_write_whole_number, column.bounds)),
+            "bounds": "find" if column.find else column.bounds and tuple(map(_integer_if_whole, column.bounds)),
             "found": column.beyond,
             "categories": categories or column.categories,
-            "missing": (OTHER if column.other else _write_whole_number(column.fill)) if column.filled else None,
+            "missing": (OTHER if column.other else _integer_if_whole(column.fill)) if column.filled else None,
             "public": column.public or None,
             "label": words.label or None,
             "units": words.units or None,
@@ -796,8 +801,8 @@ class Schema:
         if column.bounds is None and column.categories is not None:
             raise SchemaError(
                 f"Column {column.name!r} is categorical; this needs a number.",
-                f"If its values are numbers, say so: bounds={{{column.name!r}: (low, high)}}, where (0, 1) is that "
-                "of True and False.",
+                f"If its values are numbers, declare bounds={{{column.name!r}: (low, high)}}; for True and False, "
+                "(0, 1).",
             )
         _ = column.low
         return column
@@ -815,32 +820,32 @@ class Schema:
         return column
 
     def described(self, name: object) -> Column:
-        """Return a column that has bounds or categories."""
+        """Return a column that has bounds or categories; raise a `SchemaError` otherwise."""
         column = self._column_or_refusal(name)
         return self.numeric(name) if column.categories is None else column
 
     def named(self, name: object) -> Column:
-        """Return a column, with or without bounds and categories."""
+        """Return a column by name; raise a `SchemaError` if there is none, or if it identifies people."""
         return self._column_or_refusal(name)
 
     def public(self, name: object) -> Column:
-        """Return a public column, with or without bounds and categories."""
+        """Return a public column by name; raise a `SchemaError` if it is not public."""
         column = self._column_or_refusal(name)
         if not column.public:
             raise SchemaError(
                 f"Column {column.name!r} is not public.",
-                f"If anybody may know its values, say so: protect(..., public=[{column.name!r}]).",
+                f"If anybody may know its values, declare it: protect(..., public=[{column.name!r}]).",
             )
         return column
 
     def without_formulas(self) -> Schema:
-        """Return the schema with its computed columns as ordinary columns."""
+        """Return the schema with computed columns turned into ordinary ones with the same declarations."""
         plain = [field.name for field in fields(Column)]
         columns = {name: Column(**{each: getattr(of, each) for each in plain}) for name, of in self.columns.items()}
         return replace(self, columns=columns)
 
     def select(self, names: Sequence[str]) -> Schema:
-        """Keep these columns only."""
+        """Return the schema with these columns only, in this order."""
         for name in names:
             self._known_name(name)
         chosen = {*names}
@@ -852,27 +857,27 @@ class Schema:
         if self.unit is not None and known == self.unit.column:
             raise SchemaError(
                 f"Column {known!r} identifies people, and is used in no question.",
-                f"view.per({known!r}) makes a table with one row for each person.",
+                f"To analyse people, use view.per({known!r}), which makes a table with one row per person.",
             )
         return self.columns.get(known, Column(known))
 
     def _known_name(self, name: object) -> str:
         if not isinstance(name, str):
-            several = "Pass its name; of several columns at once, agg() and describe() have statistics."
+            several = "Pass one column's name. For statistics of several columns at once, use agg() or describe()."
             raise SchemaError(f"A column is named by a string, not by {type(name).__name__}.", several)
         if name not in self.columns and name not in self.names:
             raise SchemaError(f"There is no column {name!r}.", f"The columns are {list(self.names)!r}.")
         return name
 
 
-def _write_whole_number(number: float | None) -> float | None:
-    """Write an integer without a decimal point."""
+def _integer_if_whole(number: float | None) -> float | None:
+    """Convert a float that is an integer to an int; return other numbers unchanged."""
     is_whole = number is not None and number.is_integer() and abs(number) < _FLOAT_EXACT
     return int(number) if is_whole and number is not None else number
 
 
 def as_number(value: object, what: str) -> float:
-    """Convert a public number, boolean or date to a finite float, or raise a `dfprivacy.SchemaError`."""
+    """Convert an argument, a number, boolean or date, to a finite float, or raise a `dfprivacy.SchemaError`."""
     number = plain_number(value)
     if not math.isfinite(number):
         raise SchemaError(
@@ -883,28 +888,31 @@ def as_number(value: object, what: str) -> float:
 
 
 def bounds_of(name: str, bounds: object) -> tuple[float, float]:
-    """Read the bounds of a column."""
+    """Check a column's declared bounds, and return them as two finite floats."""
     if isinstance(bounds, str | range) or not isinstance(bounds, Sequence) or len(bounds) != 2:  # noqa: PLR2004
         raise SchemaError(
-            f"bounds[{name!r}] must be a pair (low, high).", 'Or "find": then each question finds the bounds.'
+            f"bounds[{name!r}] must be a pair (low, high).",
+            'If the bounds are unknown, use "find": then each question finds them.',
         )
     low, high = (as_number(bound, f"bounds[{name!r}]") for bound in bounds)
     pair = f"bounds[{name!r}] = ({low:.15g}, {high:.15g})"
     if not low < high:
         raise SchemaError(f"{pair} are equal or reversed.", "Give (low, high) with low < high.")
     if not math.isfinite(high - low) or (high - low) / 2 < 1e-300:  # noqa: PLR2004 - or 1/half overflows
-        raise SchemaError(f"{pair} are too far apart or too close for float64.", "Narrow or widen the bounds.")
+        raise SchemaError(f"{pair} are too far apart or too close for float64.", "Use narrower or wider bounds.")
     return low, high
 
 
 def categories_of(what: str, categories: object) -> tuple[Category, ...]:
-    """Read a list of values, each once."""
+    """Check a declared list of distinct categories, and return it as a tuple of Python values."""
     categories = categories.tolist() if isinstance(categories, np.ndarray) else categories
     if isinstance(categories, str) or not isinstance(categories, Sequence):
-        raise SchemaError(f"{what} must be a list of values.")
+        raise SchemaError(f"{what} must be a list of values.", "For example ['a', 'b'].")
     beyond = categories[_CATEGORIES_MAX : _CATEGORIES_MAX + 1]  # a range may have more than len() tells
     if len(beyond):
-        raise SchemaError(f"{what} has over {_CATEGORIES_MAX:,} values.", "For a huge domain, use domain=.")
+        raise SchemaError(
+            f"{what} has over {_CATEGORIES_MAX:,} values.", "For so many, use domain= in value_counts()."
+        )
     domain: list[Category] = []
     for item in categories:
         value = item.item() if isinstance(item, np.generic) else item
@@ -912,37 +920,37 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
         if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
             raise SchemaError(
                 f"{what} may hold strings and finite numbers, but not the value{quoted(value)}.",
-                "Missing values are in no category, or in one of their own: missing={...: 'other'}.",
+                "Leave it out; to count missing values as a category, use missing={column: 'other'}.",
             )
         if not isinstance(value, str):
             as_number(value, what)
         domain.append(value)
     keys = [category_key(value) for value in domain]
     if not domain or len(set(keys)) < len(keys):
-        raise SchemaError(f"{what} must be at least one value, each once.")
+        raise SchemaError(f"{what} must be at least one value, each once.", "Leave out repeated values.")
     return tuple(domain)
 
 
 def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
-    """Read a list of distinct values; raise an error if it has a number and its text."""
+    """Check declared categories as `categories_of` does; raise an error if a text reads as one of the numbers."""
     domain = categories_of(what, categories)
     numbers = {category_key(value): value for value in domain if not isinstance(value, str)}
     for text in domain:
         if isinstance(text, str) and (same := read_number(text)) in numbers:
             raise SchemaError(
                 f"{what} has the number {numbers[same]!r} and the text {text!r}, which reads as it.",
-                "Text that reads as a number is that number: name one of the two, or texts only.",
+                "Text that reads as a number counts as that number: list only one of the two, or only texts.",
             )
     return domain
 
 
 def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> int:
-    """Convert a public integer to an int, or raise a `dfprivacy.SchemaError`."""
+    """Convert an argument to an int from `least` to `most`, or raise a `dfprivacy.SchemaError`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= value <= most:  # type: ignore[operator]
         raise SchemaError(
             f"{what}{quoted(value)} is not an integer from {least:,} to {most:,}.",
-            "Give an integer in this range.",
+            "Use an integer in this range.",
         )
     return int(value)  # type: ignore[call-overload, no-any-return]
 
@@ -963,7 +971,7 @@ def _title_of_table(table: Any) -> str:
 
 
 def _person_ids(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
-    """Return a person for each of n rows, with at most `max_rows` rows each.
+    """Return the number of a synthetic person for each of n rows, with at most `max_rows` rows per person.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Schema files: the public facts and the budget of a table, for people to review.
+"""Schema files: TOML files with the public facts and the budget of a table, for review.
 
 The file is TOML. Reading checks what it says against the keys below and nothing else: what the keys mean is checked
 where arguments of `dfprivacy.protect` are, so that a file and arguments cannot mean different things.
@@ -77,7 +77,7 @@ class SchemaFile:
 
     @property
     def words(self) -> dict[str, Words]:
-        """Labels and units of columns."""
+        """Labels and units of the columns for which the file has them."""
         return {
             name: Words(facts.get("label", ""), facts.get("units", ""))
             for name, facts in self.columns.items()
@@ -86,7 +86,7 @@ class SchemaFile:
 
     @property
     def digest(self) -> str:
-        """Digest of the file's terms and columns, without prices and labels."""
+        """Hash of the file's terms and column declarations, without the budget and labels."""
         whose = {term: value for term, value in self.terms.items() if term in _WHICH}
         whose |= {term: self.terms.get(term, usual) for term, usual in USUAL.items()}
         lines = toml.table(whose)
@@ -109,9 +109,9 @@ class SchemaFile:
             raise SchemaError(f"With the schema file {self.path}: {error.what}", error.hint) from None
 
     def refuse_missing_columns(self, names: Sequence[str]) -> None:
-        """Raise a `SchemaError` if the table lacks a column."""
+        """Raise a `SchemaError` if the table lacks a column that the file declares."""
         if strange := [name for name in self.columns if name not in names]:
-            raise SchemaError(f"There is no column {strange[0]!r}.", f"The columns are {list(names)!r}.")
+            raise SchemaError(f"There is no column {strange[0]!r}.", f"The table's columns are {list(names)!r}.")
 
     def arguments(self) -> dict[str, Any]:
         """Return the contents of the file as arguments of `dfprivacy.protect`."""
@@ -125,7 +125,7 @@ class SchemaFile:
         return arguments | {"public": [name for name, column in self.columns.items() if column.get("public")]}
 
     def with_arguments(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Join the contents of the file with the arguments of a call, which must not contradict it.
+        """Combine the contents of the file with the arguments of `protect`, which must not contradict it.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
 
 
 def parse_schema(where: str, content: bytes) -> SchemaFile:
-    """Parse the content of a schema file; errors name the file by `where`."""
+    """Parse the content of a schema file, which errors call `where`."""
     try:
         plain = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
@@ -239,7 +239,7 @@ def parse_schema(where: str, content: bytes) -> SchemaFile:
 
 
 def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
-    """Read a regular file up to a limit of size; raise an `OSError` if it cannot be read."""
+    """Read a regular file; raise an `OSError` if it is larger than `most` bytes or cannot be read."""
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError("it is not a regular file")
     with Path(path).open("rb") as file:
@@ -250,7 +250,7 @@ def read_whole(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def skeleton(columns: Iterable[tuple[str, str]], name: str) -> str:
-    """Write a schema file to fill in, from names and declared types of columns.
+    """Return the text of a schema file to fill in, from the names and declared types of columns.
 
     Parameters
     ----------
@@ -307,7 +307,7 @@ _KINDS = {
 
 
 def _equals_value_in_file(value: Any, given: Any) -> bool:
-    """Return whether an argument equals the value in the file: numbers as numbers, lists as lists."""
+    """Return whether an argument equals the file's value, where 1 equals 1.0 and a tuple equals a list."""
     given = given.tolist() if isinstance(given, np.ndarray) else given
     lists = [isinstance(each, Sequence) and not isinstance(each, str) for each in (value, given)]
     if all(lists):
@@ -323,7 +323,7 @@ def _equals_value_in_file(value: Any, given: Any) -> bool:
 
 
 def _plain_value(value: Any) -> Any:
-    """Return numbers as floats, and dates as days."""
+    """Convert numbers to floats, and dates to days since 1970-01-01."""
     if isinstance(value, list):
         return [_plain_value(item) for item in value]
     if isinstance(value, str | bool):

@@ -1,4 +1,4 @@
-"""A writer of schemas as TOML, for the types of values that schemas have."""
+"""Functions that write schemas as TOML, for the types of values that schemas have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def value(plain: object) -> str:
-    r"""Write a value as TOML: a text, a number, True, False, or a list or mapping of these.
+    r"""Return a value as TOML text: a string, a number, True, False, or a list or mapping of these.
 
     Examples
     --------
@@ -43,18 +43,18 @@ def value(plain: object) -> str:
 
 
 def key(name: str) -> str:
-    """Write a key of TOML, quoted if necessary."""
+    """Return the TOML text of a key, quoted if necessary."""
     return name if _BARE.fullmatch(name) else _quote_text(name)
 
 
 def table(facts: Mapping[str, Any], *heading: str) -> list[str]:
-    """Write the lines of a TOML table."""
+    """Return the lines of a TOML table."""
     lines = [f"{key(name)} = {value(item)}" for name, item in facts.items()]
     return [f"[{'.'.join(map(key, heading))}]", *lines] if heading else lines
 
 
 def commented(text: str) -> str:
-    """Write a text as one line of comment."""
+    """Return a text as one line of TOML comment."""
     return f"# {visible(text)}" if text else "#"
 
 

@@ -1,4 +1,4 @@
-"""Values of columns: as they are read from a frame, and single ones as numbers, texts and categories."""
+"""Conversion of single values to numbers, texts, dates and Python's own types."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _NUMBERS = (float, int, Decimal, np.bool_, Real)
 
 @dataclass(frozen=True)
 class Dictionary:
-    """A column as codes, which are positions in a list of values; the code -1 is a missing value."""
+    """Dictionary-encoded column: codes that are indices into a list of values, -1 for a missing value."""
 
     codes: NDArray[np.integer]
     values: Any  # a sequence; of people, an array of Arrow
@@ -69,7 +69,7 @@ Raw: TypeAlias = "NDArray[Any] | Dictionary"
 
 
 def plain_number(value: object, *, dates: bool = True) -> float:
-    """Convert a Python value to the number that it stands for; NaN if it stands for no number.
+    """Convert a number, boolean or date to a float; NaN for any other value.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def plain_number(value: object, *, dates: bool = True) -> float:
 
 
 def plain_text(value: object) -> str | None:
-    """Convert a Python value to the text that it stands for: text itself, bytes in UTF-8, or a UUID's digits."""
+    """Convert a string, bytes in UTF-8 or a UUID to text; None for any other value."""
     try:
         if isinstance(value, str):
             return str.__str__(value)  # of a class that extends it, the text alone
@@ -145,7 +145,7 @@ def plain(value: object) -> str | bool | int | float | dt.date | None:
 
 
 def plain_key(value: object) -> Any:
-    """Convert a value, or a tuple of values, to Python's own types; see `plain`.
+    """Convert a value, or each value of a tuple, to one of Python's own types, as `plain` does.
 
     Examples
     --------
@@ -157,7 +157,7 @@ def plain_key(value: object) -> Any:
 
 
 def read_number(text: str) -> float:
-    """Read a text as a number: a numeral, a truth value, or a date; NaN for other texts.
+    """Convert a text to a number: a numeral, True or False, or a date (in days); NaN for other texts.
 
     Parameters
     ----------
@@ -179,13 +179,13 @@ def read_number(text: str) -> float:
 
 
 def read_numeral(text: str) -> float:
-    """Read a text as a numeral or a truth value; NaN for other texts."""
+    """Convert a text that is a numeral, or True or False, to a number; NaN for other texts."""
     text = text.strip(BLANKS)
     return float(text) if _NUMERAL.fullmatch(text) else TRUTH.get(text, math.nan)
 
 
 def read_date(text: str) -> float:
-    """Read a text as a date, in days since 1970-01-01; NaN for other texts."""
+    """Convert a text that is a date to days since 1970-01-01; NaN for other texts."""
     found = _DATE.fullmatch(text.strip(BLANKS))
     if found is None:
         return math.nan
@@ -198,7 +198,7 @@ def read_date(text: str) -> float:
 
 
 def date_text(number: float) -> str | None:
-    """Write days since 1970-01-01 as a date, with the time unless it is midnight; None outside years 1 to 9999."""
+    """Convert days since 1970-01-01 to a date as text, with the time unless it is midnight; None if too far."""
     try:
         date = _EPOCH.replace(tzinfo=None) + dt.timedelta(days=number)
     except (ValueError, OverflowError):
@@ -214,7 +214,7 @@ def _float_or_nan(value: Any) -> float:
 
 
 def days(stamps: Any) -> Any:
-    """Return days since 1970-01-01 of ``datetime64`` values of any unit, NaN for NaT.
+    """Convert ``datetime64`` values of any unit to days since 1970-01-01; NaN for NaT.
 
     Whole days and the time of day are divided apart, as integers: the unit cannot change the result, and no stamp
     is too early for its midnight to be a stamp, which NumPy 2.5 refuses with an error.
@@ -228,7 +228,7 @@ def days(stamps: Any) -> Any:
 
 
 def _days_of_date(date: dt.datetime, more: int = 0) -> float:
-    """Return the days since 1970-01-01 of a date, plus some nanoseconds."""
+    """Convert a date, plus some nanoseconds, to days since 1970-01-01."""
     since = (date if date.tzinfo else date.replace(tzinfo=dt.UTC)) - _EPOCH
     nanoseconds = (since.seconds * 10**6 + since.microseconds) * 1000 + getattr(since, "nanoseconds", 0) + more
     return since.days + nanoseconds / _DAY_NS
