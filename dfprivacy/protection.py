@@ -19,7 +19,7 @@ from dfprivacy._ledger.tables import DataTable
 from dfprivacy._measure.evaluate import MEMORY, Table
 from dfprivacy._method_access import VIEWS, Price
 from dfprivacy._table.declare import read_schema, read_size, read_unit
-from dfprivacy._table.frames import MadeUpFrame, adapt
+from dfprivacy._table.frames import ColumnsFrame, adapt
 from dfprivacy.errors import ArgumentError, DPError, LedgerError, NotProtected, ReadError, quoted, trimmed
 from dfprivacy.schema import Discover
 from dfprivacy.schema.files import USUAL, read_file
@@ -326,7 +326,7 @@ def power(
     """
     said = [of for of in (bounds, categories, public) if isinstance(of, Mapping | list | tuple)]
     names = [*dict.fromkeys(name for of in said for name in of if isinstance(name, str))]
-    frame = MadeUpFrame({name: np.zeros(1) for name in names} or {"": np.zeros(1)})
+    frame = ColumnsFrame({name: np.zeros(1) for name in names} or {"": np.zeros(1)})
     schema = read_schema(
         frame, bounds=bounds, categories=categories, public=public, missing=None, neighbors=neighbors
     )

@@ -39,7 +39,7 @@ from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
 from dfprivacy._privacy.filters import exact
 from dfprivacy._table.declare import read_schema, read_size, read_unit
-from dfprivacy._table.frames import AbsentFrame, MadeUpFrame
+from dfprivacy._table.frames import AbsentFrame, ColumnsFrame
 from dfprivacy._view_steps import view_by_steps, write_steps
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError, BudgetExceeded, DPError, SchemaError, trimmed
@@ -156,7 +156,7 @@ def schema_of_file(file: SchemaFile) -> Schema:
     with file.name_file_in_errors():
         size = read_size(said.get("size"), said["neighbors"])
         about = {each: said[each] for each in ("bounds", "categories", "public", "missing", "neighbors")}
-        known = read_schema(MadeUpFrame(rows), **about, unit=whose, size=size)
+        known = read_schema(ColumnsFrame(rows), **about, unit=whose, size=size)
     return replace(known, size=None if whose else size, words=file.words)
 
 

@@ -51,8 +51,8 @@ class SeededSampler(noise.FromLaplace):
         return values + drawn
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
-        """Draw a randomised label for each true label, with pseudo-random integers."""
-        response.check_messages(labels, arc)
+        """Draw a randomised place for each label, with pseudo-random integers."""
+        response.check_labels(labels, arc)
         return arc.sample(labels, self._generator.integers(arc.weight, size=labels.shape))
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:

@@ -25,7 +25,7 @@ from dfprivacy._call.plan import read_question, written_question
 from dfprivacy._measure.curator import Curator, Planner
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
-from dfprivacy._table.frames import MadeUpFrame
+from dfprivacy._table.frames import ColumnsFrame
 from dfprivacy._visible import visible
 from dfprivacy.arguments import checked, hints
 from dfprivacy.errors import ArgumentError, DPError, PluginError
@@ -251,7 +251,7 @@ def power_of(
             if schema.unit is not None:  # each made-up row is a person's; how many may count decides the noise
                 values = {**values, schema.unit.column: np.arange(rows)}
             declared = replace(schema, size=None if schema.size is None else rows, people=None, derived=None)
-            table = Table(MadeUpFrame(values), declared)
+            table = Table(ColumnsFrame(values), declared)
             for place, price in enumerate(prices):
                 answer = _answer_after_finding_bounds(mechanism, table, given, _SyntheticPayer(price, part))
                 counts[place, at] += answer is not None and _finding_as_bool(finds, answer, method)

@@ -163,7 +163,7 @@ class Table(Rows):
     def _pass_rows(self, reads: Iterable[Read], use: Callable[[Selected], None]) -> None:
         """Call the function `use` with the selected rows of each table of a union; may raise ReadError."""
         for part in self.parts or (self,):
-            part._pass_rows_here(part.rows, reads, use)  # noqa: SLF001 - of our own kind
+            part._pass_rows_here(part.required_frame, reads, use)  # noqa: SLF001 - of our own kind
 
     def _results_by_part(
         self,
@@ -180,7 +180,7 @@ class Table(Rows):
         """
         values: list[T] = []
         for part in self.parts or (self,):
-            frame: Any = part.rows
+            frame: Any = part.required_frame
             public = [condition for condition in part.conditions if condition.public]
             if public and isinstance(frame, EngineFrame):
                 frame = frame.with_conditions(
@@ -288,7 +288,7 @@ class Table(Rows):
             )
         if self.parts:
             return [value for part in self.parts for value in part.public_values(column)]
-        frame = self.rows
+        frame = self.required_frame
         values: list[object] = redact_errors(lambda: [*map(plain, frame.lists([column.name])[column.name])])
         self._check_row_count(len(values))
         if not self.conditions:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dfprivacy._table.batch import Batch
     from dfprivacy._table.conditions import Condition
-    from dfprivacy._table.frames import Read, Rows
+    from dfprivacy._table.frames import BatchSource, Read
     from dfprivacy.features import RowFeatures
     from dfprivacy.features.base import Integers
     from dfprivacy.schema import Column
@@ -57,11 +57,11 @@ class Task(Generic[T]):
         """Columns to read from the table, with the columns of its formula in place of a computed column."""
         return [*frame_reads(self.columns_asked)]
 
-    def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
+    def __call__(self, rows: BatchSource, count: Callable[[int], None]) -> T:
         """Read and count the rows, and apply the function to them."""
         return self.use(self._selected_batches(rows, count))
 
-    def _selected_batches(self, rows: Rows, count: Callable[[int], None]) -> Selected:
+    def _selected_batches(self, rows: BatchSource, count: Callable[[int], None]) -> Selected:
         """Iterate over rows in batches, with a mask of the rows that the view selects."""
         for batch, mask in batches(rows, self.columns_asked, self.conditions):
             count(batch.size)

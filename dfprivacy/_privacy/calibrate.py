@@ -1,6 +1,6 @@
-"""Calibration: scales of discrete noise, and its grids, from public numbers only.
+"""Calibration of discrete noise: its scale, and the grid on which values are rounded, from public numbers only.
 
-Values become whole steps of a public grid, so that sums are exact and noise is discrete.
+Values are rounded to multiples of the step of a public grid, so that sums are exact and noise is discrete.
 
 References
 ----------
@@ -62,9 +62,9 @@ _NOISE_MIN = 2**15  # grid steps: below, discrete and continuous noise differ by
 
 
 def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float) -> int:
-    """Return the exponent k of the grid, whose step is 2^-k.
+    """Return the exponent k of the finest grid, of step 2^-k, on which sums of features are exact.
 
-    The finest grid on which sums are exact, whatever the features' units. All arguments are public.
+    All arguments are public.
 
     Parameters
     ----------
@@ -107,9 +107,9 @@ def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float
     """
     if not all(isfinite(value) and value > 0 for value in (radius, batch_rows, rows_max, noise)):
         raise ArgumentError(
-            f"There is no grid for radius {radius:g}, {rows_max} rows in batches of {batch_rows}, "
-            f"and noise {noise:g}.",
-            "Give four finite numbers above 0.",
+            f"No grid can be computed for radius {radius:g}, {rows_max} rows in batches of {batch_rows}, "
+            f"and noise of scale {noise:g}.",
+            "Give finite numbers above 0.",
         )
     k = min(exact_exponent(radius, batch_rows), _largest_exponent(SUM_MAX, radius, rows_max))
     upper, lower = Fraction(noise).as_integer_ratio()
@@ -123,7 +123,7 @@ def grid_exponent(*, radius: float, batch_rows: int, rows_max: int, noise: float
 
 
 def exact_exponent(radius: float, batch_rows: int) -> int:
-    """Return the exponent k of the finest grid on which the sum of a batch of rows is exact in float64.
+    """Return the exponent k of the finest grid, of step 2^-k, on which a batch's sum is exact in float64.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def exact_exponent(radius: float, batch_rows: int) -> int:
 
 
 def cube_exponent(dimension: int, noise: float) -> int:
-    """Return the exponent k of the finest grid on which noise of the cube fits into 64 bits.
+    """Return the exponent k of the finest grid, of step 2^-k, on which K-norm noise of the cube fits into 64 bits.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def _largest_exponent(most: int, number: float, times: int) -> int:
 
 
 def discovery_threshold(scale: float, delta: Fraction) -> int:
-    r"""Return the threshold for noisy counts of keys at which a key of one row is rarely shown.
+    r"""Return the threshold that the noisy count of a key with one row reaches with probability at most delta.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
 
 
 def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> int:
-    r"""Return the threshold for noisy counts of keys of a known domain at which few empty keys are shown.
+    r"""Return the threshold that the noisy counts of few keys without rows reach, given the size of the domain.
 
     Privacy does not depend on it, so long as it follows from public numbers.
 
@@ -236,7 +236,7 @@ def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> i
 
 
 def gaussian_discovery(moved: int, own: int, epsilon: Fraction, delta: Fraction) -> tuple[float, int]:
-    r"""Return the scale of Gaussian noise and the threshold for counts of keys, if a row has several keys.
+    r"""Return the scale of Gaussian noise and the threshold for counts of keys, where a row may have several keys.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def gaussian_discovery(moved: int, own: int, epsilon: Fraction, delta: Fraction)
     if not delta < epsilon:
         raise ArgumentError(
             f"delta {float(delta):g} is not below epsilon {float(epsilon):g}.",
-            "Give a delta far below one over the rows.",
+            "Give a delta far below 1 / (number of rows).",
         )
     scale = gaussian_scale(moved << 2 * SURVEY_GRID, moved, epsilon - delta, half)
     tail = float_below(half / own)
@@ -319,7 +319,7 @@ def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def bounded_range_epsilon(mu_squared: Fraction) -> Fraction:
-    """Return an epsilon at which the exponential mechanism is charged at most `mu_squared` under Gaussian DP.
+    """Return the largest epsilon whose exponential mechanism is charged at most `mu_squared` under Gaussian DP.
 
     Parameters
     ----------
@@ -344,11 +344,11 @@ def bounded_range_epsilon(mu_squared: Fraction) -> Fraction:
 
 
 def check_delta(delta: Fraction | float) -> None:
-    """Raise an error if delta is not above zero, as Gaussian noise needs."""
+    """Raise an error unless delta is above zero, as Gaussian noise needs it to be."""
     if not delta > 0:
         raise ArgumentError(
             "Gaussian noise needs a delta above zero.",
-            "Protect the table with a delta, or ask for a method with Laplace noise.",
+            "Protect the table with delta=, for example delta=1e-6, or use a method with Laplace noise.",
         )
 
 
@@ -399,7 +399,7 @@ def gaussian_scale(squared_sensitivity: int, dimension: int, epsilon: Fraction, 
     if 2 * lost > delta:
         raise ArgumentError(
             f"Gaussian noise of {first:.3g} grid steps is too coarse for delta {float(delta):g}.",
-            "Measure on a finer grid, or use Laplace noise.",
+            "Use a finer grid, a larger delta, or Laplace noise.",
         )
     scale = _discrete_scale(squared_sensitivity, mu_budget(float_below(epsilon), float_below(delta - lost)))
     margin = 2.0**-36
@@ -416,7 +416,7 @@ def _discrete_scale(squared_sensitivity: int, mu: float) -> float:
 def _checked_scale(scale: float) -> float:
     if not (isfinite(scale) and scale > 0):
         raise ArgumentError(
-            "No noise scale is large enough for so small a privacy loss.",
-            "Ask for a larger epsilon, or measure on a coarser grid.",
+            "No finite noise scale is large enough for so small an epsilon.",
+            "Use a larger epsilon, or a coarser grid.",
         )
     return scale

@@ -116,7 +116,7 @@ def mu_budget(epsilon: float, delta: float) -> float:
 
 
 def gaussian_unit_scale(epsilon: float, delta: float) -> float:
-    """Return the least standard deviation (rounded up) of Gaussian noise on a statistic of L2 sensitivity one."""
+    """Return the least standard deviation of Gaussian noise that is (epsilon, delta)-DP at L2 sensitivity 1."""
     return nextafter(1 / mu_budget(epsilon, delta), inf)
 
 
@@ -145,7 +145,7 @@ def rho_budget(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def alpha_star(epsilon: float, delta: float) -> float:
-    """Return the Rényi order that is best for Gaussian noise at (`epsilon`, `delta`): as good as zCDP."""
+    """Return the Rényi order at which a filter allows as much Gaussian noise as zCDP does."""
     return _best_order(rho_budget(epsilon, delta), epsilon)
 
 
@@ -160,7 +160,7 @@ def renyi_budget(epsilon: float, delta: float, alpha: float) -> float:
 
 
 def _mu_of_tail(lower_tail: float) -> float:
-    """Return -2 times the normal quantile of `lower_tail`, rounded up; infinite in the far tail."""
+    """Return -2 times the normal quantile of the probability `lower_tail`, rounded up; infinity below 1e-300."""
     return -2 * _NORMAL.inv_cdf(lower_tail * (1 - _ROUNDING)) * _UP if lower_tail > 1e-300 else inf  # noqa: PLR2004 - above underflow
 
 
@@ -170,7 +170,7 @@ def laplace_mu(epsilon: float) -> float:
 
 
 def pure_mu(epsilon: float) -> float:
-    """Return the largest `mu` of any `epsilon`-DP mechanism, which randomised response has."""
+    """Return the largest `mu` of any `epsilon`-DP mechanism: that of randomised response."""
     return _mu_of_tail(exp(-epsilon) / (1 + exp(-epsilon)))
 
 
@@ -201,7 +201,7 @@ def pure_renyi(epsilon: float, alpha: float) -> float:
 
 
 def rounding_delta(dimension: int, scale: float, epsilon: Fraction) -> Fraction:
-    r"""Return the delta by which discrete Gaussian noise may exceed rounded continuous noise at `epsilon`.
+    r"""Return how much larger delta is, at most, for discrete Gaussian noise than for continuous noise.
 
     Notes
     -----
@@ -239,7 +239,7 @@ def gaussian_delta(squared_sensitivity: int, scale: float, dimension: int, epsil
 
 
 def epsilon_on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
-    r"""Return the largest epsilon on a secret sample that costs at most `epsilon` on the table.
+    r"""Return the largest epsilon that a release from a secret sample may have if the table pays `epsilon`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Exact draws from uniform integers and discrete Laplace noise: coins, cube noise, sparse noise.
+r"""Exact draws of Bernoulli variables, of K-norm noise of the cube, and of noise of sparse vectors.
 
 **Coins.** A coin is heads if a uniform number U between 0 and 1 is below exp(-x). Of U, 32 binary digits are
 drawn; where these and float64 arithmetic decide, they decide as any number of digits and exact arithmetic would.
@@ -88,7 +88,7 @@ def less_than_exp(
     scale: float,
     more: Callable[[int], int] = secrets.randbits,
 ) -> NDArray[np.bool_]:
-    """Return whether uniform numbers, of which the first 32 binary digits are given, are below exp(-gap / scale).
+    """Return whether uniform numbers, whose first 32 binary digits are given, are below exp(-gap / scale).
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def _bounds_of_exp(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
 
 
 def cube_noise(dimension: int, scale: float, laplace: AddLaplace, uniform_below: DrawBelow) -> NDArray[np.int64]:
-    r"""Draw one vector of K-norm noise of the cube exactly: its probability falls with its largest coordinate.
+    r"""Draw one vector x of K-norm noise of the cube exactly, with P(x) proportional to exp(-max abs(x_i) / scale).
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def cube_noise(dimension: int, scale: float, laplace: AddLaplace, uniform_below:
 def noise_of_zeros(
     occupied: Iterable[int], size: int, scale: float, threshold: int, laplace: AddLaplace, uniform_below: DrawBelow
 ) -> dict[int, int]:
-    """Draw discrete Laplace noise for the zeros of a sparse vector; return only noise that reaches a threshold.
+    """Draw discrete Laplace noise for the zeros of a sparse vector, and return the values that reach a threshold.
 
     Parameters
     ----------
@@ -209,7 +209,8 @@ def noise_of_zeros(
     """
     if not 1 <= threshold < _LARGEST // 2:
         raise ArgumentError(
-            f"Noise that reaches {threshold} cannot be drawn.", "Ask with a larger epsilon, or a smaller domain."
+            f"Noise cannot be compared with a threshold of {threshold}.",
+            "Use a larger epsilon, or a smaller domain.",
         )
     taken = np.sort(np.fromiter(occupied, dtype=np.int64))
     zeros = size - len(taken)
@@ -268,7 +269,7 @@ def draw_count_above(trials: int, scale: float, threshold: int, below: DrawBelow
 def _distribution_bounds(
     trials: int, scale: float, threshold: int, digits: int
 ) -> Iterator[tuple[Fraction, Fraction]]:
-    """Return bounds of the probabilities that at most 0, 1, 2, ... variables reach the threshold."""
+    """Yield bounds of the probabilities that at most 0, 1, 2, ... variables reach the threshold."""
     down, up = _rounding_contexts(digits)
     n, (odds, log) = Decimal(trials), _odds_bounds(scale, threshold, digits)
     least = _next_below(down, down.exp(down.multiply(n, log[0])))
@@ -289,7 +290,7 @@ def _odds_bounds(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _B
     b = Fraction(scale)
 
     def bounds_of_power(steps: int) -> _Bounds:
-        """Return bounds of a power of q."""
+        """Return bounds of q^steps, where q = exp(-1 / scale)."""
         x = Decimal(-steps * b.denominator), Decimal(b.numerator)
         return _next_below(down, down.exp(down.divide(*x))), up.next_plus(up.exp(up.divide(*x)))
 
@@ -301,10 +302,10 @@ def _odds_bounds(scale: float, threshold: int, digits: int) -> tuple[_Bounds, _B
 
 
 def _rounding_contexts(digits: int) -> tuple[Context, Context]:
-    """Return two decimal contexts: one rounds down, the other up."""
+    """Return two decimal contexts, of which the first rounds down and the second up."""
     return Context(prec=digits, rounding=ROUND_FLOOR), Context(prec=digits, rounding=ROUND_CEILING)
 
 
 def _next_below(down: Context, rounded: Decimal) -> Decimal:
-    """Return a number below a rounded one, but at least 0."""
+    """Return the next decimal below a rounded number, but at least 0."""
     return max(down.next_minus(rounded), Decimal(0))

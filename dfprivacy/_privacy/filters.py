@@ -1,4 +1,4 @@
-"""Privacy filters, which add up privacy losses.
+"""Privacy filters: running sums of privacy losses, compared with caps.
 
 A *filter* allows releases while a running sum stays under a cap that was fixed before the first release. All
 filters here stay valid when the analyst chooses every question, and what to spend on it, after seeing all
@@ -69,7 +69,7 @@ Accounting = Literal["basic", "rdp", "gdp", "portfolio"]
 
 
 def exact(x: object, what: str = "A number") -> Fraction:
-    """Return a number as the exact fraction that is charged and that sets the noise.
+    """Return a number as an exact fraction, from which charges and noise are computed.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def exact(x: object, what: str = "A number") -> Fraction:
 
 
 def _read_exact(number: int | Fraction | Decimal | str, what: str) -> Fraction:
-    """Return an exact number as a fraction; refuse one with too many digits."""
+    """Return an int, Fraction, Decimal or string as a fraction; raise an error if it has too many digits."""
     power = 0
     if isinstance(number, str):
         digits = len(number)
@@ -140,14 +140,14 @@ def _snap_float(number: float) -> Fraction:
 
 
 def _round_to_digits(x: Fraction, digits: int, rounding: str) -> Fraction:
-    """Round a fraction to significant decimal digits, whatever the caller's decimal context is."""
+    """Round a fraction to `digits` significant decimal digits, independently of the decimal context."""
     context = Context(prec=digits, rounding=rounding)
     return Fraction(context.divide(Decimal(x.numerator), Decimal(x.denominator)))
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Charges of an account so far: a running sum for each cap, in the accountant's order.
+    """Charges of an account so far: a running sum for each cap, in the order of the accountant's filters.
 
     Attributes
     ----------
@@ -158,7 +158,7 @@ class Spent:
     counts: tuple[int | None, ...]
 
     def to_list(self) -> list[str | None]:
-        """Return a JSON-able list; the integers are too long for the numbers of most databases."""
+        """Return the sums as strings in a list, as they are too long for the integers of most databases."""
         return [None if count is None else str(count) for count in self.counts]
 
     @classmethod
@@ -190,7 +190,7 @@ class Filter:
 
     @classmethod
     def open(cls, name: str, epsilon: Fraction, delta: Fraction) -> Self:
-        """Set the caps so that the filter alone guarantees (`epsilon`, `delta`)-DP."""
+        """Construct a filter with caps at which it guarantees (`epsilon`, `delta`)-DP on its own."""
         alpha = None
         caps: tuple[Fraction, ...]
         match name:
@@ -206,7 +206,7 @@ class Filter:
         return cls(name, delta, tuple(floor(cap / UNIT) for cap in caps), alpha)
 
     def charge(self, loss: PrivacyLoss) -> tuple[Fraction | None, ...]:
-        """Return the charge of a release for each of the filter's sums; None if no finite charge suffices."""
+        """Return what a privacy loss adds to each of the filter's sums; None where no finite charge suffices."""
         match self.name:
             case "basic":
                 return loss.epsilon, loss.delta
@@ -236,7 +236,7 @@ _SHARES: dict[str, dict[str, Fraction]] = {
 
 @dataclass(frozen=True, slots=True)
 class Accountant:
-    """Terms of an account: its filters and their caps, which never change.
+    """Accounting of an account: its budget, its filters and their caps, which never change.
 
     Make one with `Accountant.open`. It holds no running total: that is a `Spent`, kept by the ledger.
 
@@ -277,7 +277,7 @@ class Accountant:
 
     @classmethod
     def open(cls, accounting: Accounting | None, epsilon: Fraction, delta: Fraction) -> Self:
-        """Fix the terms of a new account.
+        """Construct the accountant of a new account, with the caps of its filters.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class Accountant:
         if not epsilon > 0 or not 0 <= delta < 1:
             raise ArgumentError(
                 f"A budget of epsilon {float(epsilon):g} and delta {float(delta):g} is not valid.",
-                "Give an epsilon above 0, and a delta that is 0 or far below one over the number of rows.",
+                "Give an epsilon above 0, and a delta that is 0 or far below 1 / (number of rows).",
             )
         if accounting is None:
             accounting = "basic" if delta == 0 else "portfolio"
@@ -312,7 +312,8 @@ class Accountant:
             raise ArgumentError(
                 f"The {accounting!r} accounting cannot compute with epsilon {float(epsilon):g} and delta "
                 f"{float(delta):g}.",
-                f"Give an epsilon of at most {EPSILON_MAX}, or choose accounting='basic'.",
+                f"Give an epsilon of at most {EPSILON_MAX} and a delta of at least 1e-100, or choose "
+                "accounting='basic'.",
             )
         shares = _SHARES[accounting]
         members = tuple(Filter.open(name, epsilon, delta * share) for name, share in shares.items())
@@ -320,11 +321,11 @@ class Accountant:
 
     @property
     def no_charges(self) -> Spent:
-        """Charges of an account that has released nothing."""
+        """Sums of an account that has released nothing: zero for each cap."""
         return Spent((0,) * (sum(len(member.caps) for member in self.members) + 1))
 
     def after(self, spent: Spent, loss: PrivacyLoss) -> Spent:
-        """Return the charges after `loss`, in every filter and in the pool, even in exhausted filters."""
+        """Return the sums after `loss` is added in every filter and in the pool, even in exhausted filters."""
         charges = [charge for member in self.members for charge in member.charge(loss)]
         charges.append(self._pool_charge(loss))
         return Spent(
@@ -346,11 +347,11 @@ class Accountant:
                 return Fraction(0)
 
     def holds(self, spent: Spent) -> bool:
-        """Return whether at least one filter is within its caps."""
+        """Return whether at least one filter's sums are within its caps."""
         return any(used <= 1 for used in self._used_parts(spent))
 
     def _used_parts(self, spent: Spent) -> list[Fraction | float]:
-        """Return the largest used part of a cap for each filter; above 1 if the filter is exhausted."""
+        """Return for each filter the largest ratio of a sum to its cap; above 1 if the filter is exhausted."""
         counts = list(spent.counts)
         pool = (counts.pop(), floor(self.pool / UNIT))
         used: list[Fraction | float] = []
@@ -362,7 +363,7 @@ class Accountant:
         return used
 
     def fraction_used(self, spent: Spent) -> float:
-        """Return the used part of the budget, from 0 to 1, in the filter with the largest part left."""
+        """Return the used fraction of the budget, from 0 to 1, in the filter with the most left."""
         return min(1.0, *map(float, self._used_parts(spent)))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
@@ -379,7 +380,7 @@ class Accountant:
         kind: Literal["laplace", "pure", "gaussian", "approximate"] = "laplace",
         delta: Fraction | None = None,
     ) -> Fraction:
-        """Return the largest epsilon that one more release can have.
+        """Return the largest epsilon that one more release of a kind can have.
 
         Parameters
         ----------
@@ -424,7 +425,7 @@ class Accountant:
         return (self.members[0].caps[0] - count) * UNIT
 
     def _example_loss(self, kind: str, epsilon: Fraction, delta: Fraction | None) -> PrivacyLoss | None:
-        """Return the loss of a release of `epsilon` on a very fine grid; None if there is none."""
+        """Return the loss of a release with `epsilon` on a very fine grid; None if no such release is possible."""
         steps = 2**40
         if kind == "laplace":
             return Laplace(steps, laplace_scale(steps, epsilon), epsilon)
@@ -452,7 +453,7 @@ class Accountant:
         )
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON-able description of the terms, caps included, for the ledger's account row."""
+        """Return the budget, the filters and their caps as plain JSON values, for the ledger."""
         return {
             "accounting": self.accounting,
             "epsilon": str(self.epsilon),

@@ -40,7 +40,7 @@ class _Loss:
     kind: ClassVar[str]
 
     def to_dict(self) -> dict[str, object]:
-        """Return a JSON-able description; `loss_from_dict` reads it back exactly."""
+        """Return the loss as plain JSON values, which `loss_from_dict` reads back exactly."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {"kind": self.kind} | {name: _plain_value(value) for name, value in values.items()}
 
@@ -76,7 +76,7 @@ class Pure(_Loss):
 
 @dataclass(frozen=True, slots=True)
 class BoundedRange(Pure):
-    """Loss of a release with losses in an interval of length `epsilon`: the exponential mechanism.
+    """Loss of a release whose log likelihood ratios span at most `epsilon`: the exponential mechanism.
 
     Also the report-noisy-max with Gumbel noise. At most `epsilon`-DP, and about as private in the long run as
     an epsilon/2-DP release.
@@ -102,7 +102,7 @@ class BoundedRange(Pure):
 
 @dataclass(frozen=True, slots=True)
 class Cube(Pure):
-    """Loss of noise of the cube on a vector of integers: P(x) proportional to exp(-max abs(x_i) / b).
+    """Loss of K-norm noise of the cube on a vector of integers: P(x) proportional to exp(-max abs(x_i) / b).
 
     Parameters
     ----------
@@ -285,9 +285,7 @@ def loss_from_dict(d: Mapping[str, Any]) -> PrivacyLoss:
     Pure(epsilon=Fraction(1, 3))
     """
     if d.get("kind") not in _KINDS:
-        raise ArgumentError(
-            f"{d.get('kind')!r} is not a kind of privacy loss.", f"The kinds are {', '.join(_KINDS)}."
-        )
+        raise ArgumentError(f"{d.get('kind')!r} is not a kind of privacy loss.", f"Use one of {', '.join(_KINDS)}.")
     loss: Callable[..., PrivacyLoss] = _KINDS[d["kind"]]
     values = {field.name: _READERS[field.type](d[field.name]) for field in fields(_KINDS[d["kind"]])}
     return loss(**values)
@@ -315,8 +313,8 @@ def _check_delta(delta: Fraction) -> None:
 def _check_noise(sensitivity: int, scale: float, *, smallest: float) -> None:
     if sensitivity < 1 or not (isfinite(scale) and scale > 0 and scale >= smallest):
         raise ArgumentError(
-            f"Noise of scale {scale:g} on (squared) sensitivity {sensitivity} cannot be accounted for.",
-            f"Give a sensitivity of at least one step, and a finite scale above 0 and at least {smallest:g}.",
+            f"Noise of scale {scale:g} at (squared) sensitivity {sensitivity} has no privacy loss that is known.",
+            f"Give a sensitivity of at least one grid step, and a finite scale above 0 and at least {smallest:g}.",
         )
 
 

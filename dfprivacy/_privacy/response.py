@@ -1,6 +1,6 @@
-r"""Randomised response among places on a circle, with exact integer weights.
+r"""Randomised response among positions on a circle, with probabilities that are exact ratios of integers.
 
-A place on the arc around the true one is p to q times as likely as any other, for integers
+A position on the arc around the true one is p/q times as likely as any other, for integers
 :math:`p/q \le e^\varepsilon`, so the chance of any message changes by at most that when its row does, exactly [1]_.
 
 References
@@ -23,7 +23,7 @@ from dfprivacy.errors import ArgumentError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Arc", "check_messages"]
+__all__ = ["Arc", "check_labels"]
 
 _PLACES_MAX = 1 << 20
 _FINEST = 40  # bits of q
@@ -33,7 +33,7 @@ _DIGITS = 80
 
 @dataclass(frozen=True)
 class Arc:
-    """Randomised response on a circle of places: the law of the reported place, given the true place.
+    """Randomised response on a circle of positions: the law of the reported position, given the true one.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Arc:
 
     @classmethod
     def within(cls, epsilon: Fraction, *, places: int, reach: int = 0) -> Arc:
-        """Construct a law with the ratio of weights closest to e^epsilon, and never above it.
+        """Construct the law whose ratio of weights is closest to e^epsilon and not above it.
 
         Parameters
         ----------
@@ -82,11 +82,13 @@ class Arc:
         integers = isinstance(places, int) and isinstance(reach, int)
         if not (integers and 2 <= places <= _PLACES_MAX and reach >= 0 and 2 * reach + 1 < places):  # noqa: PLR2004
             raise ArgumentError(
-                f"reach={reach!r} does not fit {places!r} places.",
-                f"Use 2 to {_PLACES_MAX} places, and an arc of 2 reach + 1 that is shorter than all of them.",
+                f"An arc with reach={reach!r} does not fit a circle of {places!r} positions.",
+                f"Use 2 to {_PLACES_MAX} positions, and a reach with 2 * reach + 1 < positions.",
             )
         if not epsilon > 0:
-            raise ArgumentError("A message needs an epsilon above zero.", "Typical: between 0.1 and 10.")
+            raise ArgumentError(
+                "The epsilon of a message is not above zero.", "Use an epsilon of, typically, 0.1 to 10."
+            )
         long, rest = 2 * reach + 1, places - 2 * reach - 1
         ratio = _exp_below(epsilon)
         for bits in reversed(range(_FINEST + 1)):
@@ -106,22 +108,22 @@ class Arc:
 
     @property
     def length(self) -> int:
-        """Number of places within `reach` of the true one."""
+        """Number of positions on the arc: those within `reach` of the true one."""
         return 2 * self.reach + 1
 
     @property
     def weight(self) -> int:
-        """Sum of the weights of all places."""
+        """Sum of the weights of all positions."""
         return self.length * self.inside + (self.places - self.length) * self.outside
 
     @property
     def resultant(self) -> float:
-        """Mean cosine of the angle between message and truth: 1 if they agree, 0 if they are independent."""
+        """Mean cosine of the angle between reported and true position: 1 if equal, 0 if independent."""
         excess = (self.inside - self.outside) / self.weight
         return excess * math.sin(math.pi * self.length / self.places) / math.sin(math.pi / self.places)
 
     def sample(self, labels: NDArray[np.int64], chance: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Draw the randomised places of true places, from uniform numbers from 0 to `weight` - 1."""
+        """Return the reported positions of true ones, given uniform random integers from 0 to `weight` - 1."""
         on_arc = self.length * self.inside
         beyond = self.length + (chance - on_arc) // self.outside
         offset = np.where(chance < on_arc, chance // self.inside, beyond)
@@ -129,14 +131,16 @@ class Arc:
         return moved
 
 
-def check_messages(labels: NDArray[np.int64], arc: Arc) -> None:
-    """Raise an error unless all labels are integers from 0 to N - 1; the error shows no label."""
+def check_labels(labels: NDArray[np.int64], arc: Arc) -> None:
+    """Raise an error, which shows no label, unless all labels are integers from 0 to `arc.places` - 1."""
     if labels.dtype != np.int64 or (labels.size and (labels.min() < 0 or labels.max() >= arc.places)):
-        raise ArgumentError("Randomised responses are of labels from 0 to N - 1 only.", "Clip the labels first.")
+        raise ArgumentError(
+            f"Randomised response takes integer labels from 0 to {arc.places - 1} only.", "Clip the labels first."
+        )
 
 
 def _exp_below(epsilon: Fraction) -> Fraction:
-    """Return a number just below e^epsilon."""
+    """Return a fraction just below e^epsilon."""
     floor = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     below = floor.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
     if below > 100:  # noqa: PLR2004 - more than any weights can be apart

@@ -1,4 +1,4 @@
-"""Samplers of noise on the integer grid, and of messages for local privacy.
+"""Samplers of discrete noise for integer vectors, and of randomised responses for local privacy.
 
 A sum is an integer vector: its unit is the step 2^-k of a public binary grid. Discrete Laplace or discrete
 Gaussian noise is added to the integers, drawn by OpenDP from the operating system's secure source, or noise of the
@@ -33,7 +33,7 @@ import numpy as np
 
 from dfprivacy._privacy.calibrate import SUM_MAX
 from dfprivacy._privacy.draws import cube_noise, draw_bernoulli, noise_of_zeros
-from dfprivacy._privacy.response import check_messages as check_labels
+from dfprivacy._privacy.response import check_labels
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Sampler(Protocol):
         """Add independent discrete Laplace noise, and reveal chosen values; see `reveal_step_by_step`."""
 
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
-        """Draw a randomised place for each label independently, with the probabilities of the law `arc`."""
+        """Draw a randomised response to each label independently, by the law `arc`."""
 
     def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Add noise x to a vector, with P(x) proportional to exp(-max abs(x_i) / scale)."""
@@ -107,7 +107,7 @@ class Sampler(Protocol):
         """
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
-        """Return the rank of the first value among all, after Laplace noise; chance breaks ties."""
+        """Return the rank of the first value among all values after Laplace noise is added; ties are random."""
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
         """Return whether the `permutation_rank` is at most `most`, and nothing else."""
@@ -126,7 +126,7 @@ class Sampler(Protocol):
 
 
 def check_noise_arguments(values: NDArray[np.int64], scale: float) -> None:
-    """Raise an error for values and scales that no sampler accepts.
+    """Raise an error unless the values are clamped 64-bit integers and the scale is finite and positive.
 
     Parameters
     ----------
@@ -141,7 +141,10 @@ def check_noise_arguments(values: NDArray[np.int64], scale: float) -> None:
         If they are not; a scale of 0 would release the values themselves. The message names no value.
     """
     if not isinstance(values, np.ndarray) or values.dtype != np.int64:
-        raise ArgumentError("Noise is added to arrays of 64-bit integers only.", "Put the sums on the grid first.")
+        raise ArgumentError(
+            "Noise is added to arrays of 64-bit integers only.",
+            "Round the sums to multiples of the grid step first.",
+        )
     if not (isfinite(scale) and scale > 0):
         raise ArgumentError(f"Noise of scale {scale:g} gives no privacy.", "The scale must be finite and above 0.")
     if values.size and (values.min() < -SUM_MAX or values.max() > SUM_MAX):
@@ -151,7 +154,7 @@ def check_noise_arguments(values: NDArray[np.int64], scale: float) -> None:
 def reveal_step_by_step(
     shape: tuple[int, ...], choose: Choose, noisy: Callable[[NDArray[np.bool_]], NDArray[np.int64]]
 ) -> NDArray[np.int64]:
-    """Reveal noisy numbers step by step; the numbers revealed so far decide which numbers are revealed next.
+    """Reveal noisy values in steps, where `choose` selects the next ones given those revealed so far.
 
     Parameters
     ----------
@@ -176,7 +179,7 @@ def reveal_step_by_step(
 
 
 class FromLaplace:
-    """Noise derived from a sampler's Laplace noise; see `Sampler`."""
+    """Mixin of methods that derive other noise and choices from a sampler's Laplace noise; see `Sampler`."""
 
     def revealed(self: Sampler, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
         """Draw all noise, and reveal the chosen values."""
@@ -198,7 +201,7 @@ class FromLaplace:
         return reached[: positives[most - 1] + 1] if positives.size >= most else reached
 
     def permutation_rank(self: Sampler, values: NDArray[np.int64], scale: float) -> int:
-        """Return the rank of the first value among all, after noise: 1 for the largest."""
+        """Return the rank of the first value among all values after Laplace noise is added: 1 for the largest."""
         first, *others = self.laplace(values, scale)
         larger, equal = int(np.sum(others > first)), int(np.sum(others == first))
         return 1 + larger + int(self.generator().integers(equal + 1))
@@ -264,7 +267,7 @@ class OpenDPSampler(FromLaplace):
         return _add_opendp_noise("gaussian", values, scale)
 
     def arc(self, labels: NDArray[np.int64], arc: Arc) -> NDArray[np.int64]:
-        """Draw messages with integers from the operating system's secure source."""
+        """Draw randomised responses with integers from the operating system's secure source."""
         check_labels(labels, arc)
         return arc.sample(labels, draw_uniform(arc.weight, labels.size).reshape(labels.shape))
 
@@ -356,7 +359,7 @@ def _usable_cores() -> int:
 
 @lru_cache(maxsize=64)
 def _opendp_measurement(kind: str, scale: float, thread: int = 0) -> Callable[[NDArray[np.int64]], list[int]]:  # noqa: ARG001
-    """Construct a mechanism of OpenDP, once for each thread: that takes as long as twenty draws."""
+    """Return OpenDP's mechanism for a kind of noise and a scale, cached for each thread."""
     from opendp import domains, measurements, metrics, mod
 
     mod.enable_features("contrib")

@@ -1,4 +1,4 @@
-"""Rows as mechanisms may use them: cleaned, in batches, and selected by a view's conditions."""
+"""Batches of a table's rows: numbers clipped to their bounds, other values encoded as category codes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VALUE_BYTES = 10
 
 @dataclass
 class Batch:
-    """Some rows of a table, every value within its public bounds or among its public categories.
+    """Some rows of a table, with numbers clipped to their public bounds and other values as category codes.
 
     Attributes
     ----------
@@ -75,12 +75,12 @@ class Batch:
         )
 
     def mark(self, column: Column, code: int) -> None:
-        """Set one category in all rows of a column."""
+        """Set a column to the same category code in all rows of the batch."""
         self._encoded[column] = np.full(self.size, code, dtype=np.intp)
         self._missing[column] = np.zeros(self.size, dtype=np.bool_)
 
     def values(self, column: Column) -> NDArray[np.float64]:
-        """Return the numbers of a column within its bounds, shape (size,), read-only."""
+        """Return a column's numbers, clipped to its bounds, shape (size,), read-only."""
         values = self._cleaned.get(column)
         if values is None:
             values = self._cleaned[column] = column.clean(self.raw_values(number(column)))  # type: ignore[arg-type]
@@ -89,7 +89,7 @@ class Batch:
     def standardized(
         self, column: Column, unit: float = 1.0, *, out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Return a column's numbers mapped from its bounds to [-1, 1], times a power of two, shape (size,)."""
+        """Return a column's numbers mapped from its bounds to [-1, 1], times the power of two `unit`."""
         half = column.half
         y = np.subtract(self.values(column), column.mid, out=out)
         if math.isfinite(half / unit) and half / unit >= _NORMAL:
@@ -100,7 +100,7 @@ class Batch:
         return y
 
     def beyond(self, column: Column) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Return two masks of rows: a column's number lies below its bounds; it lies above them.
+        """Return two masks: rows with a number below the column's bounds, and rows with a number above them.
 
         Parameters
         ----------
@@ -120,7 +120,7 @@ class Batch:
             sides = [side for part in column.formula.columns if part.bounds for side in self.beyond(part)]
             rows = np.flatnonzero(np.logical_or.reduce(sides)) if sides else ()
             if len(rows):
-                found: Any = column.formula.rows(lambda part: self._part(part, limited=False)[rows])
+                found: Any = column.formula.rows(lambda part: self._formula_input(part, limited=False)[rows])
                 below[rows], above[rows] = found < column.low, found > column.high
         return below, above
 
@@ -160,16 +160,16 @@ class Batch:
         return self._missing[column]
 
     def raw_values(self, read: Read) -> Raw:
-        """Return the values that an engine gave, or that a formula computes from them."""
+        """Return a column's values before clipping, as the engine gave them or as a formula computes them."""
         if not isinstance(read.domain, Formula) or read in self.raw:
             return self.raw[read]
         if read not in self._computed:
-            found = read.domain.rows(self._part)
+            found = read.domain.rows(self._formula_input)
             self._computed[read] = Dictionary(found.codes, found.known) if isinstance(found, LabelCodes) else found
         return self._computed[read]
 
-    def _part(self, column: Column, *, limited: bool = True) -> NDArray[np.float64] | LabelCodes:
-        """Return a column as a formula takes it: numbers, NaN where missing, or codes, -1 where missing."""
+    def _formula_input(self, column: Column, *, limited: bool = True) -> NDArray[np.float64] | LabelCodes:
+        """Return a column as input of a formula: numbers, NaN where missing, or codes, -1 where missing."""
         if column.bounds is None:
             codes, known = self.codes(column), column.categories or ()
             return LabelCodes(np.where(codes == len(known), -1, codes), known)
@@ -223,7 +223,7 @@ def declared_reads(column: Column) -> list[Read]:
 
 
 def frame_reads(reads: Iterable[Read]) -> tuple[Read, ...]:
-    """Return the columns to read from a frame, each once; for a computed column, the columns of its formula."""
+    """Return the distinct columns to read from a frame; for a computed column, the columns of its formula."""
     parts = (
         [declared_read(column) for column in read.domain.columns] if isinstance(read.domain, Formula) else [read]
         for read in reads
@@ -234,7 +234,7 @@ def frame_reads(reads: Iterable[Read]) -> tuple[Read, ...]:
 def gather_selected_rows(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], most: float = math.inf
 ) -> Batch | None:
-    """Return the selected rows of some batches as one batch; None if these are more than `most` rows."""
+    """Return the selected rows of all batches as one batch; None if there are more than `most` of them."""
     numbers = [c for c in columns if c.bounds is not None]
     labels = [c for c in columns if c.categories is not None]
     looks: tuple[tuple[Any, Sequence[Column], Any], ...] = (
@@ -258,7 +258,7 @@ def gather_selected_rows(
 
 
 def apply_to_batch(work: Callable[[Batch], Any], batch: Batch, width: int) -> NDArray[np.float64]:
-    """Apply a plugin's function to the rows of a batch; if that fails, to each row alone.
+    """Apply a plugin's function to a batch; if it fails, apply it to smaller parts, down to single rows.
 
     Whether it fails may depend on a row and must not be seen, and no row may decide what others count.
 
@@ -289,6 +289,6 @@ def apply_to_batch(work: Callable[[Batch], Any], batch: Batch, width: int) -> ND
 
 
 def reads_of(columns: Sequence[Column]) -> tuple[Read, ...]:
-    """Return the reads of columns: numbers if they have bounds, codes if they have categories."""
+    """Return a `Read` as numbers for each column with bounds, then one as codes for each with categories."""
     numbers = (number(c) for c in columns if c.bounds is not None)
     return (*numbers, *(category(c) for c in columns if c.categories is not None))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Read, Rows
+    from dfprivacy._table.frames import BatchSource, Read
 
 Row: TypeAlias = Mapping[str, "float | Category | None"]
 
@@ -35,12 +35,12 @@ class _ColumnCondition:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns that the condition reads."""
+        """Columns on which the condition depends."""
         return (self.column,)
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How the condition's column is read."""
+        """`Read` of the condition's column."""
         return (declared_read(self.column),)
 
     @property
@@ -58,14 +58,14 @@ class _ColumnCondition:
 
 @dataclass(frozen=True)
 class Between(_ColumnCondition):
-    """Selects rows with a number in an interval, ends included; a missing number lies in no interval."""
+    """Condition that a column's number lies in a closed interval; a missing number lies in no interval."""
 
     low: float
     high: float
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How the condition's column is read."""
+        """`Read` of the condition's column."""
         return (number(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
@@ -80,13 +80,13 @@ class Between(_ColumnCondition):
 
 @dataclass(frozen=True)
 class IsIn(_ColumnCondition):
-    """Selects rows with one of some categories."""
+    """Condition that a column's value is one of the given categories."""
 
     categories: tuple[Category, ...]
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How the condition's column is read."""
+        """`Read` of the condition's column."""
         return (category(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
@@ -102,7 +102,7 @@ class IsIn(_ColumnCondition):
 
 @dataclass(frozen=True)
 class Satisfies:
-    """Selects rows for which a Python function of one row is true.
+    """Condition that a Python function of one row returns a true value.
 
     The function is called with one row at a time, so that what it says of a row cannot depend on the others. What
     is missing is None. A row for which it fails is not selected: whether it fails may depend on the row, and must
@@ -115,7 +115,7 @@ class Satisfies:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """How the condition's columns are read."""
+        """`Read` of each of the condition's columns."""
         return tuple(declared_read(column) for column in self.columns)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
@@ -140,14 +140,14 @@ class Satisfies:
             return False
 
     def describe(self) -> None:
-        """Return None: a function cannot be described."""
+        """Return None: a Python function cannot be written as JSON."""
 
     def __str__(self) -> str:
         return "a Python function holds"
 
 
 def conditions_for_engine(conditions: Iterable[Condition]) -> Iterator[Keep]:
-    """Return conditions by which an engine may read fewer rows.
+    """Yield the conditions that an engine can apply itself, so that it reads fewer rows.
 
     Every row that is selected is kept, however its value is written and however it is rounded.
     """
@@ -170,7 +170,7 @@ def conditions_for_engine(conditions: Iterable[Condition]) -> Iterator[Keep]:
 
 
 class Presence(Enum):
-    """The presence of a value in a column, which `where` may ask for."""
+    """Argument of `where` that selects the rows in which a column's value is present, or missing."""
 
     PRESENT = "present"
     MISSING = "missing"
@@ -181,7 +181,7 @@ class Presence(Enum):
 
 @dataclass(frozen=True)
 class Is(_ColumnCondition):
-    """Selects rows whose value is present, or missing; see `Batch.missing`."""
+    """Condition that a column's value is present, or that it is missing; see `Batch.missing`."""
 
     wanted: Presence
 
@@ -206,7 +206,7 @@ def with_private_column(condition: Condition) -> Condition:
 
 
 def read_condition(schema: Schema, name: str, wanted: object) -> Condition:
-    """Read one condition of ``where``, given as an argument by column name.
+    """Return the condition that one keyword argument of ``where`` sets on the column of its name.
 
     Parameters
     ----------
@@ -233,7 +233,8 @@ def read_condition(schema: Schema, name: str, wanted: object) -> Condition:
         low, high = (bound if end is None else as_number(end, f"where({name}=...)") for end, bound in ends)
         if low > high:
             raise SchemaError(
-                f"where({name}=({low:.15g}, {high:.15g})): the interval is reversed.", "Give (low, high)."
+                f"where({name}=({low:.15g}, {high:.15g})): the interval is reversed.",
+                f"Write the lower end first: {name}=({high:.15g}, {low:.15g}).",
             )
         return Between(column, low, high)
     column = schema.categorical(name) if isinstance(wanted, list | str) else schema.described(name)
@@ -247,9 +248,9 @@ def read_condition(schema: Schema, name: str, wanted: object) -> Condition:
 
 
 def batches(
-    rows: Rows, reads: Iterable[Read], conditions: tuple[Condition, ...]
+    rows: BatchSource, reads: Iterable[Read], conditions: tuple[Condition, ...]
 ) -> Iterator[tuple[Batch, NDArray[np.bool_] | None]]:
-    """Iterate over rows in batches of at most `BATCH_ROWS`, with a mask of the selected rows.
+    """Yield batches of at most `BATCH_ROWS` rows, each with a mask of the rows that all conditions select.
 
     The mask is None where every row counts.
     """
@@ -266,7 +267,7 @@ def batches(
 
 @cache
 def _reuse_freed_memory() -> None:
-    """Keep the memory of a batch's arrays for the next batch.
+    """Make the C library keep the freed memory of a batch's arrays for the next batch.
 
     The C library of Linux hands back what is freed at the end of its heap, and each batch would wait for new pages:
     two thirds of the time that moments take. Once a block of this size was freed it keeps twice as much, 64 MB; see

@@ -1,4 +1,4 @@
-"""Declarations about a table, checked against the names of its columns."""
+"""Schemas made from what users declare about a table, checked against the names of its columns."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def read_schema(
     unit: Unit | None = None,
     size: int | None = None,
 ) -> Schema:
-    """Read a schema from declarations, and check it against the columns' names and the type of the people's column.
+    """Make a schema from declarations, checked against the table's column names.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def read_schema(
         _check_unit(frame, unit, public)
     if public and relation == "add_remove":
         raise SchemaError(
-            "public columns need neighbors='replace_one': tables that differ by one row agree on no column.",
+            "public columns need neighbors='replace_one': if a row is added or removed, every column changes.",
             "Leave out public=, or neighbors='add_remove'.",
         )
     _refuse_unknown_columns(names, "public", public)
@@ -106,7 +106,7 @@ def _number_of_rows(frame: Frame) -> int:
 
 
 def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
-    """Read the declaration of people who may have several rows.
+    """Return the privacy unit: the column that names people, and how many rows of each count; None without one.
 
     Raises
     ------
@@ -120,21 +120,25 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
         )
     if unit is None:
         if max_rows is not None:
-            raise SchemaError("max_rows= needs unit=.", "Name the people's column: unit='patient_id'.")
+            raise SchemaError(
+                "max_rows= needs unit=.", "Name the column that identifies people: unit='patient_id'."
+            )
         return None
     if not isinstance(unit, str):
-        raise SchemaError(f"unit= is the name of a column, not {type(unit).__name__}.", "Pass its name.")
+        raise SchemaError(
+            f"unit= is the name of a column, not {type(unit).__name__}.", "For example unit='patient_id'."
+        )
     if max_rows is None:
         raise SchemaError(
             "max_rows= is missing.",
-            f"Say how many rows of one {unit!r} count at most, from 1 to {ROWS_OF_ONE}: the noise grows with it, "
-            "and further rows are left out.",
+            f"Set max_rows= to the largest number of rows of one {unit!r} that count, from 1 to {ROWS_OF_ONE}. A "
+            "larger number means more noise, a smaller one leaves out more rows.",
         )
     return Unit(unit, as_whole(max_rows, "max_rows", 1, ROWS_OF_ONE), "own" if missing == "own" else "omit")
 
 
 def read_size(size: object, neighbors: object) -> int | None:
-    """Read a public number of rows, or of people."""
+    """Return the declared public number of rows or people as an integer; None if `size` is None."""
     if _check_relation(neighbors) == "add_remove" and size is not None:
         raise SchemaError(
             "size= states a public number, and under neighbors='add_remove' no number of rows is public.",
@@ -147,14 +151,14 @@ def _check_unit(frame: Frame, unit: Unit, public: Sequence[str]) -> None:
     _refuse_unknown_columns(frame.columns, "unit", [unit.column])
     if public:
         raise SchemaError(
-            "public columns need one row a person: tables that differ in all rows of a person agree on no column.",
+            "public columns need one row per person: if all rows of a person change, every column may change.",
             "Leave out public=, or unit=.",
         )
-    if not frame.kind_of_names(unit.column):
+    if not frame.identifier_kind(unit.column):
         raise SchemaError(
             f"unit={unit.column!r} must be a column of integers or text.",
-            "Fractions are rounded, and two people may become one. In pandas, one missing number makes fractions "
-            "of a column of whole ones: use astype('Int64'), or text.",
+            "Floats are rounded, so that two people could get one identifier. In pandas, a missing value turns "
+            "integers into floats: use astype('Int64'), or text.",
         )
 
 
@@ -165,7 +169,7 @@ def redeclared_schema(
     categories: Mapping[str, Sequence[Category]] | None,
     missing: Mapping[str, Any] | None,
 ) -> Schema:
-    """Declare more about some columns of a schema; public columns and the number of rows stay.
+    """Return a schema with new declarations of some columns; public columns and number of rows do not change.
 
     Raises
     ------
@@ -177,7 +181,7 @@ def redeclared_schema(
     for argument, names in declarations.items():
         if schema.unit is not None and schema.unit.column in names:
             raise SchemaError(
-                f"{argument} names {schema.unit.column!r}, which identifies people and is used in no question.",
+                f"{argument}= names {schema.unit.column!r}, which identifies people and cannot be analysed.",
                 f"Leave it out of {argument}=.",
             )
         _refuse_unknown_columns(schema.names, argument, names)
@@ -207,7 +211,7 @@ def redeclared_schema(
 def computed_columns(
     schema: Schema, columns: Mapping[str, Any], bounds: Mapping[str, Bounds]
 ) -> dict[str, ComputedColumn]:
-    """Declare columns that are computed from others, in their order: a later one may name an earlier one.
+    """Declare new columns computed from others; an expression may use the new columns declared before it.
 
     Parameters
     ----------
@@ -245,7 +249,7 @@ def computed_columns(
 def looked_up_columns(
     schema: Schema, frame: Frame, on: object, columns: object, missing: object
 ) -> dict[str, ComputedColumn]:
-    """Declare columns that are looked up in a public table by the value of a column.
+    """Declare new columns with values from a public table, whose row is found by the value of column `on`.
 
     Parameters
     ----------
@@ -267,7 +271,7 @@ def looked_up_columns(
         If the table or the columns cannot be used.
     """
     if not isinstance(on, str):
-        raise SchemaError(f"A column is named by a string, not by {type(on).__name__}.", "Pass its name.")
+        raise SchemaError(f"on= takes the name of a column, not {type(on).__name__}.", "For example on='zip'.")
     key, names = schema.described(on), frame.columns
     wanted = [name for name in names if name != on] if columns is None else _read_column_names("columns", columns)
     fill = _read_mapping("missing", missing)
@@ -276,15 +280,15 @@ def looked_up_columns(
     rows = redact_errors(frame.rows)
     if rows > _PUBLIC_ROWS or not wanted or len(set(names)) < len(names):
         raise ArgumentError(
-            f"The public table has {rows} rows and the columns {list(names)!r}.",
-            f"Pass one of at most {_PUBLIC_ROWS} rows, with columns of different names besides {on!r}.",
+            f"The public table cannot be used: it has {rows} rows and the columns {list(names)!r}.",
+            f"Pass a table with at most {_PUBLIC_ROWS} rows, no column name twice, and a column besides {on!r}.",
         )
     values = redact_errors(lambda: frame.lists([on, *wanted]))
     keys = [_key_as_declared(key, each) for each in values[on]]
     if max(Counter(each for each in keys if each is not None).values(), default=1) > 1:
         raise ArgumentError(
-            f"The column {on!r} of the public table has a value in several rows.",
-            "Pass a table with one row for each value.",
+            f"The public table has several rows with the same value of {on!r}.",
+            f"Pass a table with one row for each value of {on!r}.",
         )
     expressions: dict[str, Expression] = {}
     limits: dict[str, tuple[float, float]] = {}
@@ -294,13 +298,14 @@ def looked_up_columns(
         if not found:
             raise ArgumentError(
                 f"The public table has no value of {name!r} for any possible value of {on!r}.",
-                f"Compare its column {on!r} with the declaration of the column here.",
+                f"Compare its values of {on!r} with the bounds or categories declared for {on!r}.",
             )
         expressions[name] = col(on).map(found)
         numbers = {*found.values()}
         if len(numbers) == 1 and not isinstance(next(iter(numbers)), str | bool):
             raise ArgumentError(
-                f"The public table has one number only in {name!r}.", "Leave it out: columns=[...]."
+                f"All usable rows of the public table have the same number in {name!r}.",
+                f"Leave {name!r} out: name the other columns in columns=[...].",
             )
         if name in fill:
             expressions[name] = expressions[name].fill(fill[name])
@@ -310,7 +315,7 @@ def looked_up_columns(
 
 
 def _key_as_declared(column: Column, value: object) -> Any:
-    """Return a public value as a number or category of a column; None if it is neither."""
+    """Convert a value of the public table to a number or category of a column; None if it is neither."""
     if column.bounds is None:
         at = code_book_of(column.categories or ()).code(value, -1)
         return None if at < 0 else (column.categories or ())[at]
@@ -320,7 +325,7 @@ def _key_as_declared(column: Column, value: object) -> Any:
 
 
 def _plain_value(value: object) -> Any:
-    """Return a public value as a text, a truth value or a finite number; None for anything else."""
+    """Convert a value of the public table to a string, bool, int or finite float; None for other values."""
     known = plain(value)
     if isinstance(known, str | bool | int):
         return known
@@ -329,7 +334,7 @@ def _plain_value(value: object) -> Any:
 
 
 class _ColumnExpressions:
-    """Columns as expressions, for functions like those that pandas' ``assign`` takes."""
+    """Namespace of columns as expressions, passed to functions such as pandas' ``assign`` takes."""
 
     def __getitem__(self, name: str) -> Expression:
         return col(name)
@@ -343,12 +348,13 @@ def _refuse_unknown_columns(names: Sequence[str], argument: str, keys: Iterable[
     for name in keys:
         if name not in there:
             raise SchemaError(
-                f"{argument} names a column {name!r} that the table lacks.", f"The columns are {list(names)!r}."
+                f"{argument} names a column {name!r} that the table lacks.",
+                f"The table's columns are {list(names)!r}.",
             )
 
 
 def _redeclared_column(before: Column, bounds: object, categories: object, missing: object) -> Column:
-    """Return a column with new declarations; bounds that are not declared again stay."""
+    """Return a column with new declarations; bounds that are not declared again are kept."""
     name = before.name
     domain = None if categories is None else distinct_of(f"categories[{name!r}]", categories)
     find, limits, beyond = before.find, before.bounds, before.beyond
@@ -359,7 +365,8 @@ def _redeclared_column(before: Column, bounds: object, categories: object, missi
         beyond = bounds.beyond if isinstance(bounds, FoundPair) else None
     if find and domain and all(isinstance(each, str) and math.isnan(read_number(each)) for each in domain):
         raise SchemaError(
-            f"Column {name!r} has categories, so it has no bounds.", "Ask for value_counts of the column."
+            f"Column {name!r} has categories that are no numbers, so it has no bounds to find.",
+            f"Leave it out of bounds=; value_counts({name!r}) counts its categories.",
         )
     other = domain is not None and isinstance(missing, str) and missing == OTHER
     fill = None

@@ -1,4 +1,4 @@
-r"""Known domains of keys, however large: the number of keys, and the position of each key.
+r"""Declared domains of keys: the number of possible keys, and the position of each key among them.
 
 A domain is a list of values, a range of integers, or all texts of a pattern, such as ``[A-Z]\d{2}``. Only a
 list is ever held in memory. A value is in a domain as it would be among as many categories.
@@ -38,7 +38,7 @@ _SIGN = re.compile(
     re.DOTALL,
 )
 _MEMBER = re.compile(rf"(?P<low>{_ONE})-(?P<high>{_ONE})|(?P<one>{_ONE})", re.DOTALL)
-_HOW = r"For example r'\d{5}', or '[A-Z][0-9]{2}': characters, sets of them, and how often each is there."
+_HOW = r"Use characters, sets of characters and repeat counts: r'\d{5}' or '[A-Z][0-9]{2}', but not {1,2}."
 
 
 class Domain(ABC):
@@ -50,7 +50,7 @@ class Domain(ABC):
         """Number of keys."""
 
     @abstractmethod
-    def key(self, place: int) -> Category:
+    def key(self, position: int) -> Category:
         """Return the key at a position, counted from 0."""
 
     @abstractmethod
@@ -81,9 +81,9 @@ class ListedKeys(Domain):
         """Number of keys."""
         return len(self.keys)
 
-    def key(self, place: int) -> Category:
+    def key(self, position: int) -> Category:
         """Return the key at a position, counted from 0."""
-        return self.keys[place]
+        return self.keys[position]
 
     def position(self, key: Category) -> int | None:
         """Return the position of a value in the domain; None if the value is no key."""
@@ -102,9 +102,9 @@ class NumberRange(Domain):
         count, rest = divmod(self.numbers.stop - self.numbers.start, self.numbers.step)
         return max(0, count + (rest != 0))  # `len` ends at 2^63
 
-    def key(self, place: int) -> Category:
+    def key(self, position: int) -> Category:
         """Return the key at a position, counted from 0."""
-        return self.numbers[place]
+        return self.numbers[position]
 
     def position(self, key: Category) -> int | None:
         """Return the position of a number, or of a text that reads as a number; None if the value is no key."""
@@ -116,7 +116,7 @@ class NumberRange(Domain):
 
 @dataclass(frozen=True)
 class PatternTexts(Domain):
-    """All texts whose characters at each position are from a given alphabet."""
+    """All strings of one length whose i-th character is in the i-th alphabet."""
 
     alphabets: tuple[str, ...]
 
@@ -125,16 +125,16 @@ class PatternTexts(Domain):
         """Number of keys."""
         return math.prod(map(len, self.alphabets))
 
-    def key(self, place: int) -> Category:
+    def key(self, position: int) -> Category:
         """Return the key at a position, counted from 0."""
-        signs = []
+        characters = []
         for alphabet in reversed(self.alphabets):
-            place, at = divmod(place, len(alphabet))
-            signs.append(alphabet[at])
-        return "".join(reversed(signs))
+            position, at = divmod(position, len(alphabet))
+            characters.append(alphabet[at])
+        return "".join(reversed(characters))
 
     def position(self, key: Category) -> int | None:
-        """Return the position of a text, or of a number that has one written form; None if the value is no key.
+        """Return the position of a text, or of a number that the domain has as exactly one text; else None.
 
         An integer is written with zeros before it too: "01234" is 1234 where a library reads digits as numbers.
         """
@@ -142,11 +142,11 @@ class PatternTexts(Domain):
         if place is not None:
             return place
         number = read_number(key) if isinstance(key, str) else float(key)
-        places = {self._position_of_text(text) for text in self._ways_to_write(number)} - {None}
+        places = {self._position_of_text(text) for text in self._written_forms(number)} - {None}
         return places.pop() if len(places) == 1 else None
 
-    def _ways_to_write(self, number: float) -> Iterator[str]:
-        """Return the usual ways to write a number."""
+    def _written_forms(self, number: float) -> Iterator[str]:
+        """Yield the texts by which a number is commonly written."""
         if not math.isfinite(number):
             return
         number += 0.0  # there is no -0
@@ -168,7 +168,7 @@ class PatternTexts(Domain):
 
 
 def read_domain(declared: object) -> Domain:
-    r"""Read a domain.
+    r"""Make a `Domain` from a list of values, a range of integers or a pattern of texts.
 
     Parameters
     ----------
@@ -199,8 +199,8 @@ def read_domain(declared: object) -> Domain:
         domain = NumberRange(declared)
         if max(map(abs, (declared.start, declared.stop))) > _WHOLE_MAX:
             raise ArgumentError(
-                f"domain={declared!r} has numbers beyond 2^53.",
-                "Use smaller numbers, or texts: larger numbers cannot be told apart.",
+                f"domain={declared!r} has integers beyond 2^53.",
+                "Use smaller integers, or texts: float64 rounds larger integers.",
             )
     elif isinstance(declared, list | tuple | np.ndarray):
         domain = ListedKeys(distinct_of("domain", declared))
@@ -210,16 +210,17 @@ def read_domain(declared: object) -> Domain:
             "Turn a column into a list: .tolist().",
         )
     if not domain.size:
-        raise ArgumentError(f"domain={declared!r} has no keys.", "Name the possible values.")
+        raise ArgumentError(f"domain={declared!r} has no keys.", "List the possible values: domain=['a', 'b'].")
     if domain.size > _SIZE_MAX:
         raise ArgumentError(
-            f"domain{quoted(declared)} has more than {_SIZE_MAX:,} keys.", "Name fewer possible values."
+            f"domain{quoted(declared)} has more than {_SIZE_MAX:,} keys.",
+            "Use a domain with fewer possible values.",
         )
     return domain
 
 
 def _alphabets(pattern: str) -> tuple[str, ...]:
-    """Return the characters of each position of a pattern, in order."""
+    """Return the characters that a pattern allows at each position, one string for each position."""
     alphabets: list[str] = []
     end = 0
     while end < len(pattern):
@@ -232,7 +233,7 @@ def _alphabets(pattern: str) -> tuple[str, ...]:
         alphabets += ["".join(sorted(set().union(*members)))] * int(sign["times"] or 1)
         if len(alphabets) > LENGTH_MAX:
             raise ArgumentError(
-                "domain= has keys that are too long.", f"Keys have {LENGTH_MAX} characters at most."
+                "domain= has keys that are too long.", f"Use a pattern of at most {LENGTH_MAX} characters."
             )
         end = sign.end()
     if not alphabets:
@@ -241,7 +242,7 @@ def _alphabets(pattern: str) -> tuple[str, ...]:
 
 
 def _characters_of_member(member: re.Match[str], pattern: str, at: int) -> str:
-    """Return the characters of one member of a pattern: a character, or a range with a dash."""
+    r"""Return the characters that one member of a set stands for: a character, ``\d``, or a range such as a-z."""
     ends = [member["one"]] if member["one"] else [member["low"], member["high"]]
     if ends == [r"\d"]:
         return "0123456789"

@@ -1,4 +1,4 @@
-"""Joins of two tables of the same people, on the column that names them.
+"""Joins of two tables of the same people, on the column that names people in both.
 
 A person's rows of a join are made of this person's rows in both tables, and of nothing else. So the join is a table
 of people with several rows, of whom a limited number counts: docs/howto/joins.md has the proof.
@@ -28,7 +28,7 @@ __all__ = ["read_join"]
 
 
 def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object, account: str) -> Join:
-    """Read the arguments of a join of two tables of one account.
+    """Check the arguments of `PrivateFrame.join`, and return the join of two tables of one privacy account.
 
     Parameters
     ----------
@@ -52,31 +52,33 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
     if not isinstance(how, str) or how not in ("left", "inner"):
         raise ArgumentError(f"how{quoted(how)} is unknown.", 'Use "left" or "inner".')
     if not isinstance(on, str):
-        raise SchemaError(f"A column is named by a string, not by {type(on).__name__}.", "Pass its name.")
+        raise SchemaError(
+            f"on= takes the name of a column, not {type(on).__name__}.", "For example on='patient_id'."
+        )
     limits = [_max_rows_per_person(each, on) for each in (left, right)]
     if right.conditions:
         raise ArgumentError(
             "The right view selects some rows, but join() takes the whole table.",
             "Join the whole table, and select rows of the join: view.join(...).where(...).",
         )
-    kinds = [each.rows.kind_of_names(on) for each in (left, right)]
+    kinds = [each.required_frame.identifier_kind(on) for each in (left, right)]
     if "" in kinds:
         raise SchemaError(
             f"on={on!r} must be a column of integers or text in both tables.",
-            "Fractions are rounded, and two people may become one: cast the column.",
+            "Floats are rounded, so that two people could get one identifier: cast the column to integers or text.",
         )
     if kinds[0] != kinds[1]:
         raise SchemaError(
-            f"on={on!r} is of {kinds[0]} in one table and of {kinds[1]} in the other, so people cannot be matched.",
-            "Cast one of the columns, and protect the table with it.",
+            f"on={on!r} holds {kinds[0]} in one table and {kinds[1]} in the other, so people cannot be matched.",
+            "Cast one of the two columns, and protect its table again.",
         )
     most = limits[0] * limits[1]
     if max_rows is not None:
         most = as_whole(max_rows, "max_rows", 1, min(most, ROWS_OF_ONE))
     elif most > ROWS_OF_ONE:
         raise ArgumentError(
-            f"One person may have {most} rows, and at most {ROWS_OF_ONE} can count.",
-            "Say how many count: max_rows=.",
+            f"One person may have {most} rows in the join, and at most {ROWS_OF_ONE} can count.",
+            "Set max_rows= to the largest number of joined rows per person that count.",
         )
     return _make_join(left, right, on, "left" if how == "left" else "inner", Unit(on, most), account)
 
@@ -86,33 +88,33 @@ def _max_rows_per_person(table: Rows, on: str) -> int:
     schema = table.schema
     if schema.derived is not None:
         raise ArgumentError(
-            "A sample, or a table with one row for each person that per() made, cannot be joined.",
-            "Join the whole tables, and ask sample() or per() of the join.",
+            "A sample, or a table that per() aggregated to one row per person, cannot be joined.",
+            "Join the whole tables, and call sample() or per() on the join.",
         )
     unit = schema.unit
     if unit is None:
-        if on not in table.rows.columns:
+        if on not in table.required_frame.columns:
             raise SchemaError(
-                f"There is no column {on!r} in one of the tables.", f"Its columns are {list(schema.names)!r}."
+                f"One of the tables has no column {on!r}.", f"Its columns are {list(schema.names)!r}."
             )
         return 1
     if on != unit.column:
         raise ArgumentError(
-            f"The people of one of the tables are named by {unit.column!r}, not by {on!r}.",
-            f"Tables are joined on the column that names people in both: on={unit.column!r}. "
-            "lookup() adds columns of a public table, matched on any column.",
+            f"One of the tables identifies people by column {unit.column!r}, not by {on!r}.",
+            f"Join on the column that identifies people in both tables: on={unit.column!r}. To add columns of a "
+            "public table, matched on any column, use lookup().",
         )
     if unit.missing == "own":
         raise ArgumentError(
             "One of the tables counts each row without a person as a separate person (unit_missing='own'), and a "
             "join cannot match such rows.",
-            "Protect a table with unit_missing='omit', under another name.",
+            "Protect that table with unit_missing='omit', under another name.",
         )
     return unit.max_rows
 
 
 def _make_join(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], unit: Unit, account: str) -> Join:
-    """Return the join with the columns of both tables; a declared column replaces an undeclared one of its name."""
+    """Return the join with the columns of both tables; a declared column replaces an undeclared namesake."""
     declared = [{n: c for n, c in each.schema.columns.items() if n != on} for each in (left, right)]
     needed = [_raw_names(columns.values(), each) for columns, each in zip(declared, (left, right), strict=True)]
     taken = [
@@ -128,7 +130,7 @@ def _make_join(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], 
     own = own if on in own else [on, *own]
     others = [name for name in right.schema.names if _case_key(name) not in taken[0] | {*map(_case_key, own)}]
     columns = {**declared[0], **declared[1]}
-    frames = left.rows.columns, right.rows.columns
+    frames = left.required_frame.columns, right.required_frame.columns
     read = (
         tuple(name for name in frames[0] if name in own or name in needed[0]),
         tuple(name for name in frames[1] if name != on and (name in others or name in needed[1])),
@@ -156,13 +158,13 @@ def _make_join(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], 
 
 
 def _raw_names(columns: Iterable[Column], table: Rows) -> set[str]:
-    """Return the names of the frame's columns from which columns are computed and conditions are read."""
+    """Return the names of the frame's columns that computed columns and the table's conditions read."""
     computed = (number(column) for column in columns if isinstance(column, ComputedColumn))
     return {read.name for read in frame_reads([*computed, *(read for c in table.conditions for read in c.reads)])}
 
 
 def _case_key(name: str) -> str:
-    """Return a column name without case, as engines that ignore case compare it."""
+    """Return a column name in lower case, as engines that ignore case compare it."""
     return name.casefold()
 
 

@@ -1,4 +1,4 @@
-"""Undeclared values as keys: counts of the rows with each key."""
+"""Counts of rows by key, where a key is a tuple of values of columns whose values need not be declared."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WHOLE_MAX = 2**53  # float64 holds every integer up to here
 
 
 def key_read(column: Column) -> Read:
-    """Return the `Read` of a column for keys: category codes if it has categories, else its values."""
+    """Return the `Read` of a column as part of a key: category codes if it has categories, else its values."""
     computed = isinstance(column, ComputedColumn)
     return category(column) if computed or column.categories is not None else Read(column.name, ...)
 
@@ -41,7 +41,7 @@ def key_read(column: Column) -> Read:
 def count_keys(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], *, as_written: bool = False
 ) -> Counter[Key]:
-    """Count the selected rows of each key; a row with a value that cannot be in a key has no key.
+    """Count the selected rows by key; rows with a value that cannot be part of a key are not counted.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def count_keys(
 def count_values(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], edges: NDArray[np.float64]
 ) -> Counter[Key]:
-    """Count the selected rows of each value, and each type of value, of each column.
+    """Count the selected rows by value, and by type of value, for each column.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def sort_keys(counts: Mapping[Key, int]) -> dict[Key, int]:
 
 
 def _codes_of_values(batch: Batch, column: Column, *, as_written: bool = False) -> tuple[Codes, Sequence[Category]]:
-    """Return distinct values, and each row's index among them; -1 for values that cannot be in a key."""
+    """Return each row's index into the distinct values, -1 if it cannot be part of a key, and these values."""
     if column.categories is not None:
         codes = batch.codes(column)
         return np.where(codes == len(column.categories), -1, codes), column.categories
@@ -139,7 +139,7 @@ def _codes_of_values(batch: Batch, column: Column, *, as_written: bool = False) 
 
 
 def _part_of_key(value: object, *, as_written: bool) -> Category | None:
-    """Return a value as part of a key, in Python's own types; None if it is of another type, or too long."""
+    """Convert a value to a Python number or string as part of a key; None if it has another type or is too long."""
     text = plain_text(value)
     number = plain_number(value) if text is None else math.nan if as_written else read_numeral(text)
     if math.isfinite(number):

@@ -1,4 +1,4 @@
-"""People with several rows: a limited number of each person's rows is chosen, before anything else is read.
+"""Choice of at most k rows of each person, before any question reads the rows.
 
 A person's rows are chosen by a keyed hash of who it is, of what is known of each row, and of how many equal ones
 the person has. So which count depends neither on anybody else's rows nor on the order of rows, is the same for
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfprivacy._table.frames import Frame, Rows
+    from dfprivacy._table.frames import BatchSource, Frame
     from dfprivacy.schema import Column, Unit
     from dfprivacy.schema.values import Raw
 
@@ -43,12 +43,12 @@ _HASHED = 1 << 16  # and where what is known of them is hashed: so many stay in 
 
 
 def sort_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Sort columns by name and declarations, so that hashes of rows do not depend on the question."""
+    """Sort columns by name and declaration, so that hashes of rows do not depend on a question's column order."""
     return tuple(sorted(columns, key=lambda column: (column.name, plain_json(column.describe()))))
 
 
 class BoundedFrame(DerivedFrame):
-    """A frame with at most k rows of each person; further rows are in no batch.
+    """A frame with at most k rows of each person, which leaves out a person's other rows.
 
     Parameters
     ----------
@@ -72,23 +72,23 @@ class BoundedFrame(DerivedFrame):
         self.elsewhere = frame.elsewhere
         self._chosen_by = unit, key, sort_columns(columns)
 
-    def with_columns(self, columns: Sequence[Column]) -> BoundedFrame:
-        """Return the same frame, with other columns by which a person's rows are chosen."""
+    def with_choice_columns(self, columns: Sequence[Column]) -> BoundedFrame:
+        """Return the same frame, with other columns whose values decide which rows of a person are chosen."""
         other = BoundedFrame(self.frame, *self._chosen_by[:2], columns)
         if other._chosen_by == self._chosen_by:
             return self
-        if "_settled" in self.__dict__:
-            other.__dict__["_settled"] = self._rows_in_memory.with_columns(other._chosen_by[2])
+        if "_rows_in_memory" in self.__dict__:
+            other.__dict__["_rows_in_memory"] = self._rows_in_memory.with_choice_columns(other._chosen_by[2])
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the chosen rows in batches of at most `size`; people are codes into their names."""
-        held: Callable[[BoundedRows], Rows] = partial(_RowsInMemory, reads=reads)
+        """Yield the chosen rows in batches of at most `size`; people are encoded as indices into their names."""
+        held: Callable[[BoundedRows], BatchSource] = partial(_RowsInMemory, reads=reads)
         for part in self.apply_to_people(reads, held if self.elsewhere else lambda rows: rows):
             yield from part.batches(reads, size)
 
     def apply_to_people(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> Iterator[T]:
-        """Apply a function to all rows of some people at a time, here or on a cluster."""
+        """Apply a function to parts of the table that hold all rows of their people, and yield the results."""
 
         def work_on_rows(rows: BoundedRows, _: Callable[[int], None]) -> T:
             return work(rows)
@@ -127,31 +127,33 @@ class BoundedFrame(DerivedFrame):
 
 
 class BoundedRows:
-    """All rows of some people, of which at most k of each are chosen.
+    """All rows of some people, of whom at most k rows each are chosen.
 
     Parameters
     ----------
-    rows : Rows
+    rows : BatchSource
         The rows: every pass gives the same.
     unit, key, columns
         As for `BoundedFrame`.
     """
 
-    def __init__(self, rows: Rows, unit: Unit, key: bytes, columns: tuple[Column, ...]) -> None:
+    def __init__(self, rows: BatchSource, unit: Unit, key: bytes, columns: tuple[Column, ...]) -> None:
         self._rows = rows
         self._unit = unit
         self._key = key
         self._known = columns
         self._who = Read(unit.column, "people")
 
-    def with_columns(self, columns: tuple[Column, ...]) -> BoundedRows:
-        """Return the same rows, with other columns by which a person's rows are chosen."""
+    def with_choice_columns(self, columns: tuple[Column, ...]) -> BoundedRows:
+        """Return the same rows, with other columns whose values decide which rows of a person are chosen."""
         other = BoundedRows(self._rows, self._unit, self._key, columns)
-        other.__dict__.update({name: value for name, value in self.__dict__.items() if name == "everybody"})
+        other.__dict__.update(
+            {name: value for name, value in self.__dict__.items() if name == "person_of_each_row"}
+        )
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the chosen rows, in order, in batches of at most `size`; people are codes into all names."""
+        """Yield the chosen rows in order, in batches of at most `size`; people are indices into all names."""
         start, counts, everybody = 0, self._chosen_mask, self.person_of_each_row
         for rows, raw in self._rows.batches([read for read in reads if read != self._who], size):
             kept: Any = np.flatnonzero(counts[start : start + rows])
@@ -167,14 +169,14 @@ class BoundedRows:
 
     @cached_property
     def person_of_each_row(self) -> Dictionary:
-        """Person of each row, also of rows that are not chosen: positions in the list of all names."""
-        from dfprivacy._table.frames.columns import join_people  # which imports Arrow
+        """Person of each row, chosen or not, as an index into the list of all names."""
+        from dfprivacy._table.frames.columns import concatenate_people  # which imports Arrow
 
-        return join_people([raw[self._who] for _, raw in self._rows.batches([self._who], _PART)])
+        return concatenate_people([raw[self._who] for _, raw in self._rows.batches([self._who], _PART)])
 
     @cached_property
     def _chosen_mask(self) -> NDArray[np.bool_]:
-        """Mask of the chosen rows."""
+        """Mask of the chosen rows among all rows."""
         whose, names = self.person_of_each_row.codes, self.person_of_each_row.values
         counts = whose >= 0
         times = np.bincount(whose[counts], minlength=len(names))
@@ -190,12 +192,12 @@ class BoundedRows:
 
     def hashes(self, people: NDArray[np.integer], purpose: bytes) -> Hashes:
         """Return a keyed hash of each person's name."""
-        from dfprivacy._table.frames.columns import names_as_bytes
+        from dfprivacy._table.frames.columns import identifiers_as_bytes
 
-        return keyed_hashes(names_as_bytes(self.person_of_each_row.values, people), self._key, purpose)
+        return keyed_hashes(identifiers_as_bytes(self.person_of_each_row.values, people), self._key, purpose)
 
     def _row_hashes(self, rows: NDArray[np.intp], hashes: Hashes) -> Hashes:
-        """Return hashes of rows: of the person, and of the row's cleaned values."""
+        """Return a hash of each row, made from its person's hash, its clipped numbers and its categories."""
         reads = reads_of(self._known)
         if not reads:
             return hashes
@@ -219,20 +221,20 @@ class BoundedRows:
 
 
 class _RowsInMemory:
-    """Rows of one pass over a table, in memory."""
+    """Batches of one pass over a table, held in memory."""
 
-    def __init__(self, rows: Rows, reads: Sequence[Read]) -> None:
-        self._frames_by_person = [*rows.batches(reads, _PART)]
+    def __init__(self, rows: BatchSource, reads: Sequence[Read]) -> None:
+        self._batches = [*rows.batches(reads, _PART)]
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Rows in batches of at most `size`."""
-        for rows, raw in self._frames_by_person:
+        """Yield the rows in batches of at most `size`."""
+        for rows, raw in self._batches:
             yield from cut_into_batches({read: raw[read] for read in reads}, rows, size)
 
 
 @dataclass(frozen=True)
 class _PeopleTask(Generic[T]):
-    """Task with all rows of some people: rows are read into memory, and chosen."""
+    """Task on all rows of some people: reads them into memory, chooses rows, and applies a function."""
 
     reads: tuple[Read, ...]
     chosen_by: tuple[Unit, bytes, tuple[Column, ...]]
@@ -240,17 +242,17 @@ class _PeopleTask(Generic[T]):
 
     @property
     def columns_to_read(self) -> list[Read]:
-        """Columns to read: the columns of the task, and the columns by which rows are chosen."""
+        """Columns to read: those of the task, the people's names, and those that decide which rows are chosen."""
         unit, _, known = self.chosen_by
         return [*dict.fromkeys([*self.reads, Read(unit.column, "people"), *reads_of(known)])]
 
-    def __call__(self, rows: Rows, count: Callable[[int], None]) -> T:
-        """Choose rows of a part of the table, and apply the function to them."""
+    def __call__(self, rows: BatchSource, count: Callable[[int], None]) -> T:
+        """Choose rows from a part of the table, and apply the function to them."""
         return self.work(BoundedRows(_RowsInMemory(rows, self.columns_to_read), *self.chosen_by), count)
 
 
 def keyed_hashes(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:
-    """Return a hash from 0 to 2^64 - 1 of each name, which depends on key and purpose, by BLAKE2b [1]_.
+    """Return the BLAKE2b hash [1]_ of each name, for a key and a purpose, as an integer from 0 to 2^64 - 1.
 
     References
     ----------
@@ -267,7 +269,7 @@ def keyed_hashes(names: Iterable[bytes], key: bytes, purpose: bytes) -> Hashes:
 
 
 def mix_words(states: Hashes, words: Hashes) -> Hashes:
-    """Mix words into hash states; different words give different results for one state [1]_.
+    """Mix 64-bit words into hash states; from one state, different words give different states [1]_.
 
     References
     ----------
@@ -283,7 +285,7 @@ def mix_words(states: Hashes, words: Hashes) -> Hashes:
 
 
 def choose_rows(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArray[np.bool_]:
-    """Choose at most `most` rows of each person: the rows with the smallest hashes.
+    """Return a mask of at most `most` rows of each person: the rows with the smallest hashes.
 
     Parameters
     ----------
@@ -312,6 +314,6 @@ def choose_rows(whose: NDArray[np.integer], hashes: Hashes, most: int) -> NDArra
 
 
 def _position_in_run(new: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return each position's distance from the beginning of its run."""
+    """Return the distance of each element from the start of its run, where `new` marks the starts."""
     places = np.arange(len(new))
     return places - np.maximum.accumulate(np.where(new, places, 0))

@@ -1,4 +1,4 @@
-"""One row a person: a table of aggregates of each person's rows, with derived bounds and categories."""
+"""Tables with one row per person: aggregates of each person's rows, with derived bounds and categories."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from dfprivacy._table.batch import gather_selected_rows, reads_of
 from dfprivacy._table.conditions import batches
-from dfprivacy._table.frames import DerivedFrame, MadeUpFrame, Read
+from dfprivacy._table.frames import ColumnsFrame, DerivedFrame, Read
 from dfprivacy._table.people import NOBODY, keyed_hashes
 from dfprivacy.errors import SchemaError, quoted
 from dfprivacy.schema import Column, bounds_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy.schema import Schema, Unit
     from dfprivacy.schema.values import Raw
 
-__all__ = ["How", "People", "PersonColumn", "PersonFrame", "read_aggregates"]
+__all__ = ["How", "PersonAggregation", "PersonColumn", "PersonFrame", "read_aggregates"]
 
 How = Literal["mean", "sum", "min", "max", "count", "first", "last"]
 _HOWS = get_args(How)
@@ -37,7 +37,7 @@ _BITS = 61  # of a sum, so that int64 has room for the rounding of each row
 
 @dataclass(frozen=True)
 class PersonColumn:
-    """One number or category of each person, from the person's chosen rows with a value.
+    """A column with one number or category per person, aggregated from the person's chosen rows.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class PersonColumn:
 
 
 def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]) -> tuple[PersonColumn, ...]:
-    """Read the aggregates of `agg`.
+    """Return the columns that the keyword arguments of `agg` define.
 
     Parameters
     ----------
@@ -86,14 +86,15 @@ def read_aggregates(schema: Schema, unit: Unit, aggregates: Mapping[str, object]
         If something cannot be used.
     """
     if not aggregates:
-        raise SchemaError("agg() was given no column to make.", "For example agg(bmi='mean', visits='count').")
+        raise SchemaError("agg() was given no column to compute.", "For example agg(bmi='mean', visits='count').")
     return tuple(_read_aggregate(schema, unit, name, wanted) for name, wanted in aggregates.items())
 
 
 def _read_aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> PersonColumn:
     if not isinstance(name, str) or name == unit.column:
         raise SchemaError(
-            f"agg({name}=...): {unit.column!r} is the people's column.", "Give the new column another name."
+            f"agg({name}=...): {unit.column!r} is the column that identifies people.",
+            "Give the new column another name.",
         )
     parts = wanted if isinstance(wanted, tuple) else (name, wanted) if name in schema.names else (None, wanted)
     source, how, limits = (*parts, None)[:3] if 2 <= len(parts) <= 3 else (None, None, None)  # noqa: PLR2004
@@ -104,7 +105,7 @@ def _read_aggregate(schema: Schema, unit: Unit, name: str, wanted: object) -> Pe
         )
     if source == unit.column:
         raise SchemaError(
-            f"agg({name}=...): {source!r} identifies people and is used in no question.", "Use another column."
+            f"agg({name}=...): {source!r} identifies people and cannot be aggregated.", "Use another column."
         )
     if limits is not None and how != "sum":
         raise SchemaError(
@@ -137,13 +138,13 @@ def _derived_column(name: str, of: Column, how: str, limits: object, most: int) 
 
 
 class PersonFrame(DerivedFrame):
-    """The people of a table, one row each.
+    """A frame with one row for each person of another table.
 
     Parameters
     ----------
     frame : BoundedFrame
         The table.
-    people : People
+    people : PersonAggregation
         What is made of the rows of each.
 
     Notes
@@ -152,7 +153,7 @@ class PersonFrame(DerivedFrame):
     then has the same place as that one, for all that anybody knows who does not know the key.
     """
 
-    def __init__(self, frame: BoundedFrame, people: People) -> None:
+    def __init__(self, frame: BoundedFrame, people: PersonAggregation) -> None:
         super().__init__(frame)
         self.settled = True  # they are read once
         self._rows = frame
@@ -164,12 +165,12 @@ class PersonFrame(DerivedFrame):
         return tuple(each.name for each in self._people.columns)
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over people in batches of at most `size`."""
+        """Yield the people's rows in batches of at most `size`."""
         return self._columns_of_people.batches(reads, size)
 
     @cached_property
-    def _columns_of_people(self) -> MadeUpFrame:
-        """Columns of the people, computed when first needed."""
+    def _columns_of_people(self) -> ColumnsFrame:
+        """Columns with one value per person, computed at first use."""
         parts = [*self._rows.apply_to_people(self._people.reads, self._people)]
         order = np.argsort(np.concatenate([hashes for hashes, _ in parts]), kind="stable")
         columns: dict[str, Raw] = {}
@@ -180,12 +181,12 @@ class PersonFrame(DerivedFrame):
                 columns[each.name] = Dictionary(np.where(np.isnan(values), -1, values).astype(np.intp), known)
             else:
                 columns[each.name] = values
-        return MadeUpFrame(columns)
+        return ColumnsFrame(columns)
 
 
 @dataclass(frozen=True)
-class People:
-    """Task on the rows of some people: computes their columns, and hashes by which the people are sorted.
+class PersonAggregation:
+    """Task on the rows of some people: computes their aggregates, and hashes by which people are sorted.
 
     Attributes
     ----------
@@ -210,12 +211,12 @@ class People:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """Columns to read, including the columns of conditions."""
+        """Columns to read: those that are aggregated, and those of the conditions."""
         selected = (read for condition in self.conditions for read in condition.reads)
         return tuple(dict.fromkeys([*reads_of(self._source_columns), *selected]))
 
     def __call__(self, rows: BoundedRows) -> tuple[Hashes, list[NDArray[np.float64]]]:
-        """Read the rows."""
+        """Return each person's hash, and the aggregates, one array of values per person for each column."""
         named = len(rows.person_of_each_row.values)
         whose = [np.zeros(0, dtype=np.intp)]
         who = Read(self.unit.column, "people")
@@ -240,7 +241,7 @@ class People:
 def _aggregate_by_person(
     aggregate: PersonColumn, batch: Batch, whose: NDArray[np.intp], people: int, most: int
 ) -> NDArray[np.float64]:
-    """Compute one column of the people from all their rows; categories as codes, NaN for a missing value.
+    """Compute one aggregate of each person's rows; categories as codes, NaN for a missing value.
 
     A person's numbers, within their bounds, are rounded to a grid so fine that they just do not overflow, and added
     as integers: to the last bit, the sum does not depend on the order of rows, on what lies between them, or

@@ -1,4 +1,4 @@
-"""The rows of a question, as one immutable value.
+"""Immutable object of the rows that a question reads: a table, its schema, and all that selects its rows.
 
 How far one person moves a sum follows from all of it together: the frame, the column that names people and how many
 rows of one count, the key and the columns by which these are chosen, what was made of them, the sample, and the
@@ -20,7 +20,7 @@ from dfprivacy._json import plain_json
 from dfprivacy._table.batch import reads_of
 from dfprivacy._table.conditions import with_private_column
 from dfprivacy._table.people import BoundedFrame, sort_columns
-from dfprivacy._table.person_rows import People, PersonFrame
+from dfprivacy._table.person_rows import PersonAggregation, PersonFrame
 from dfprivacy._table.sample import Sample, SampledFrame
 from dfprivacy.errors import ArgumentError, NotProtected
 from dfprivacy.expressions import ComputedColumn, parts_of
@@ -63,7 +63,7 @@ class Join:
 
 
 class Rows:
-    """Rows of a table, with everything that selects them.
+    """The rows that a question reads: a table, its schema, and all that selects its rows.
 
     Parameters
     ----------
@@ -142,12 +142,12 @@ class Rows:
         return _restore_rows, (type(self), {**self._own_state(), **_NO_ROWS})
 
     def _own_state(self) -> dict[str, Any]:
-        """Return the attributes, without derived values."""
+        """Return the attributes, without cached properties."""
         kind = type(self)
         return {n: v for n, v in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)}
 
     def _with(self, **changes: Any) -> Self:
-        """Return a copy with changed attributes; for methods of this class only."""
+        """Return a copy with changed attributes; only methods of this class may call it."""
         other = object.__new__(type(self))
         vars(other).update({**self._own_state(), **changes})
         return other
@@ -158,20 +158,20 @@ class Rows:
         return self._rebuilt_frame() if self._frame is None else self._frame
 
     @property
-    def rows(self) -> Frame:
+    def required_frame(self) -> Frame:
         """Frame of the rows; raises `NotProtected` in a copy without rows."""
         frame = self.frame
         if frame is None:
             raise NotProtected(
-                "This view came from a copy that carries no rows.",
-                "Protect the table under the same name where the rows are.",
+                "This view is a copy that carries no rows, as pickled and copied views do not.",
+                "Protect the table again under the same name, in a process that has its rows.",
             )
         return frame
 
     def require_rows(self) -> None:
         """Raise `NotProtected` for a copy without rows, `ReadError` for rows that this process cannot read."""
         for part in self.parts or (self,):
-            part.rows.check_ready()
+            part.required_frame.check_ready()
 
     def of_frame(self, source: Frame | None) -> Self:
         """Return the same rows, read from another frame."""
@@ -181,7 +181,7 @@ class Rows:
         return self._with_new_frame(_source=source if of is None else None, _of=of)
 
     def with_weak_reference(self) -> Self:
-        """Return the same rows, with a weak reference to the table, so that they do not keep it in memory."""
+        """Return the same rows, with a weak reference to the table, so that its memory can be freed."""
         source, of = self._source, self._of
         return self._with(
             _frame=None,
@@ -191,20 +191,20 @@ class Rows:
         )
 
     def _rebuilt_frame(self) -> Frame | None:
-        """Return the frame, rebuilt from the table."""
+        """Return the frame of these rows, built anew from the frame of the whole table."""
         if self._of is not None:
-            return self._of._frame_of_chosen_rows(self.sample, self._made)  # noqa: SLF001 - of our own kind
+            return self._of._derived_frame(self.sample, self._made)  # noqa: SLF001 - of our own kind
         source = self._source() if isinstance(self._source, weakref.ref) else self._source
         unit = self.schema.unit
         return source if source is None or unit is None else BoundedFrame(source, unit, self._key, self.known)
 
-    def _frame_of_chosen_rows(self, sample: Sample | None, columns: tuple[PersonColumn, ...]) -> Frame | None:
+    def _derived_frame(self, sample: Sample | None, columns: tuple[PersonColumn, ...]) -> Frame | None:
         frame, unit = self.frame, self.schema.unit
         if sample is not None:
             return None if frame is None else SampledFrame(frame, sample)
         if not isinstance(frame, BoundedFrame) or unit is None:
             return None
-        return PersonFrame(frame, People(self.conditions, unit, self._key, columns))
+        return PersonFrame(frame, PersonAggregation(self.conditions, unit, self._key, columns))
 
     def _with_new_frame(self, **changes: Any) -> Self:
         """Return a changed copy, with its frame rebuilt."""
@@ -212,7 +212,7 @@ class Rows:
         return other._with(_frame=other._rebuilt_frame())  # noqa: SLF001 - of our own kind
 
     def where(self, *conditions: Condition) -> Self:
-        """Return the rows that fulfil these conditions too."""
+        """Return the rows that also satisfy the given conditions."""
         return self._with(conditions=(*self.conditions, *conditions))
 
     def without_condition(self, condition: Condition) -> Self:
@@ -220,47 +220,50 @@ class Rows:
         return self._with(conditions=tuple(each for each in self.conditions if each is not condition))
 
     def select(self, names: Sequence[str]) -> Self:
-        """Return the same rows with these columns only; the choice of a person's rows stays."""
+        """Return the same rows with these columns only; the same rows of each person are chosen."""
         return self._with(schema=self.schema.select(names))
 
     def with_columns(self, columns: Mapping[str, ComputedColumn]) -> Self:
-        """Return the same rows with more columns; the choice of a person's rows stays."""
+        """Return the same rows with more columns; the same rows of each person are chosen."""
         known = {**self.schema.columns, **columns}
         return self._with(schema=replace(self.schema, names=(*self.schema.names, *columns), columns=known))
 
     def with_declarations(self, columns: Mapping[str, Column]) -> Self:
-        """Return the table with other declarations; each person's rows are chosen anew by them."""
-        known = _parts_of_columns(columns, self.conditions)
+        """Return the rows with columns declared anew, by which each person's rows are then chosen."""
+        known = _choice_columns(columns, self.conditions)
         return self._chosen_by_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 
     def _chosen_by_columns(self, known: tuple[Column, ...]) -> Self:
-        """Return the same rows, chosen by other columns if a person may have several rows."""
+        """Return the rows with other columns whose values decide which rows of a person are chosen."""
         if not self.known:
             return self
         if isinstance(self._frame, BoundedFrame):
-            return self._with(known=known, _frame=self._frame.with_columns(known))
+            return self._with(known=known, _frame=self._frame.with_choice_columns(known))
         of = None if self._of is None else self._of._chosen_by_columns(known)  # noqa: SLF001 - of our own kind
         again = self._with if self._frame is None else self._with_new_frame
         return again(known=known, _of=of)
 
     def join(self, other: Self, join: Join) -> Self:
-        """Return the rows joined with those of another table of the same people, who may have several rows.
+        """Return the join with another table of the same people, who may have several rows in each.
 
         Conditions stay; which of a person's rows count is chosen among the rows of the join.
         """
-        left, right = (each.frame if isinstance(each, BoundedFrame) else each for each in (self.rows, other.rows))
+        left, right = (
+            each.frame if isinstance(each, BoundedFrame) else each
+            for each in (self.required_frame, other.required_frame)
+        )
         joined = left.join(right, join.on, join.how, join.own, join.others)
         if joined is None:
             raise ArgumentError(
-                "The tables are not held by one engine, which could join them where they are.",
-                "Hold both in the same library, and with DuckDB in one connection.",
+                "The two tables are not held by one engine that could join them.",
+                "Load both with the same library; with DuckDB, from the same connection.",
             )
         conditions = tuple(map(with_private_column, self.conditions))
-        known = _parts_of_columns(join.schema.columns, conditions)
+        known = _choice_columns(join.schema.columns, conditions)
         return self._with_new_frame(schema=join.schema, known=known, conditions=conditions, _source=joined)
 
     def per_person(self, columns: tuple[PersonColumn, ...]) -> Self:
-        """Return the table of the people among the rows, with one row for each person.
+        """Return a table with one row for each person, whose columns aggregate the person's rows.
 
         Their number is public where it was said, and the view has no condition.
         """
@@ -285,12 +288,12 @@ class Rows:
         return self._with_new_frame(schema=schema, _source=None, _of=self, _made=columns, known=(), conditions=())
 
     def sampled(self, share: Fraction) -> Self:
-        """Return a table of which each question sees a new secret sample; see docs/explanation/sampling.md.
+        """Return a table of which each question reads a new secret sample; see docs/explanation/sampling.md.
 
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
         """
-        self.rows.check_ready()
+        self.required_frame.check_ready()
         schema, rows = self.schema, self.schema.size
         drawn = None if rows is None else math.floor(share * rows)
         if drawn is not None and rows is not None:
@@ -308,7 +311,7 @@ class Rows:
         return self._with_new_frame(schema=schema, _source=None, _of=self, sample=sample, conditions=conditions)
 
     def with_drawn_sample(self) -> Self:
-        """Return the rows with a sample drawn for one question; the rows themselves if no sample is to be drawn."""
+        """Return the rows of a sample drawn for one question, or these rows if the table is not sampled."""
         frame = self.frame
         if not isinstance(frame, SampledFrame):
             return self
@@ -316,18 +319,18 @@ class Rows:
 
     @property
     def _sample_columns(self) -> tuple[Read, ...]:
-        """Columns that may be read of a sample: all declared columns."""
+        """Columns that a question may read from a sample: all declared ones, and those of the conditions."""
         selected = (column for condition in self.conditions for column in condition.columns)
         return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
 
     @property
     def choice_columns(self) -> list[list[Any]]:
-        """Columns by which a person's rows are chosen, as plain JSON values."""
+        """Columns whose values decide which rows of a person are chosen, as plain JSON values."""
         return [[column.name, column.describe()] for column in self.known]
 
 
-def _parts_of_columns(columns: Mapping[str, Column], conditions: tuple[Condition, ...]) -> tuple[Column, ...]:
-    """Return the columns by which rows are chosen, if these columns and conditions are declared."""
+def _choice_columns(columns: Mapping[str, Column], conditions: tuple[Condition, ...]) -> tuple[Column, ...]:
+    """Return the columns that decide which rows of a person are chosen, given declared columns and conditions."""
     every = [*columns.values(), *(column for each in conditions for column in each.columns)]
     return sort_columns({part for column in every for part in parts_of(column, {})})
 

@@ -1,4 +1,4 @@
-"""Secret samples of a table's people, drawn for one question each.
+"""Secret random samples of a table's rows or people, one drawn for each question.
 
 Which people are in it is decided by the operating system's secure source alone, before any column is looked at, so
 whoever is not in it has no influence on the answer. docs/explanation/sampling.md proves what that is worth.
@@ -60,17 +60,17 @@ class Sample:
     def __str__(self) -> str:
         if self.rows is not None:
             return f"a secret sample of {self.rows} of {self.of} rows"
-        each = f"of each {self.whose!r}" if self.whose else "of each row"
-        return f"a secret sample, with probability {self.share} {each}"
+        each = f"each {self.whose!r}" if self.whose else "each row"
+        return f"a secret sample that includes {each} with probability {self.share}"
 
     @property
     def sampling(self) -> str:
-        """Description of the sampling error: for a mean, sd times the root of 1/rows - 1/of."""
+        """Note on the sampling error of a mean: its sd times the square root of 1/rows - 1/of."""
         if self.rows is None or self.of is None:
-            add = f"{math.sqrt(1 - self.share):.3g} standard deviations of a column over the root of the rows drawn"
+            add = f"{math.sqrt(1 - self.share):.3g} standard deviations of its column, divided by √rows,"
         else:
             add = f"{math.sqrt(1 / self.rows - 1 / self.of):.3g} standard deviations of its column"
-        return f"not included in these errors: it adds {add} to the error of the table's own mean"
+        return f"not included in these errors: it adds {add} to the error of the mean of the whole table"
 
     def describe(self) -> dict[str, Any]:
         """Return the facts as plain JSON values."""
@@ -78,7 +78,7 @@ class Sample:
 
 
 class SampledFrame(DerivedFrame):
-    """A table of which each question sees a new sample, and no question sees the whole.
+    """A frame of which each question reads a newly drawn sample, and none reads the whole.
 
     Parameters
     ----------
@@ -93,11 +93,11 @@ class SampledFrame(DerivedFrame):
         self.sample = sample
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Return no rows: no rows can be read before a sample is drawn."""
+        """Raise a NotImplementedError: no rows can be read before a sample is drawn."""
         raise NotImplementedError(reads, size)
 
     def drawn(self, reads: Sequence[Read], memory: float) -> DrawnFrame:
-        """Draw a sample, for one question.
+        """Return the frame of a new sample for one question, drawn when its rows are first read.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class SampledFrame(DerivedFrame):
 
 
 class DrawnFrame(SampledFrame):
-    """A random sample in random order, drawn when rows are first read, and kept with this object.
+    """A frame of a random sample in random order, drawn when rows are first read, and kept in memory.
 
     A table that gives the same rows in every pass is read again for columns that are not held yet. Another one is
     read once, with all columns that may be asked for.
@@ -127,14 +127,14 @@ class DrawnFrame(SampledFrame):
         self._held: dict[Read, Raw] = {}
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the drawn rows in batches of at most `size`."""
+        """Yield the drawn rows in batches of at most `size`."""
         missing = [read for read in dict.fromkeys(reads) if read not in self._held]
         if missing or self._places is None:
             self._store_columns(missing)
         yield from cut_into_batches({read: self._held[read] for read in reads}, len(self._order), size)
 
     def _store_columns(self, missing: Sequence[Read]) -> None:
-        """Read columns of the drawn rows; draw the rows first if needed."""
+        """Read columns of the drawn rows into memory; draw the rows first if that has not been done."""
         first = self._places is None
         reads = tuple(missing) if self.frame.settled else self._reads
         if not {*missing} <= {*reads} or not (first or self.frame.settled):
@@ -162,7 +162,7 @@ class DrawnFrame(SampledFrame):
         self._held |= {read: _concatenate(column)[self._order] for read, column in parts.items()}
 
     def _row_selector(self) -> Callable[[int, int, Mapping[Read, Raw]], Places]:
-        """Return a function that selects the drawn rows of a part, from its start, size and columns."""
+        """Return a function that selects the drawn rows of a batch, given its first row, size and columns."""
         places, sample = self._places, self.sample
         if places is None and sample.rows is not None and sample.of is not None:
             places = draw_distinct(sample.of, sample.rows)
@@ -194,12 +194,12 @@ class DrawnFrame(SampledFrame):
 
 
 def draw_memberships(share: Fraction, count: int) -> NDArray[np.bool_]:
-    """Draw for each of `count` items whether it is in a sample, independently, with probability exactly `share`."""
+    """Draw `count` independent Bernoulli variables with success probability exactly `share`."""
     return draw_uniform(share.denominator, count) < share.numerator
 
 
 def draw_distinct(below: int, count: int) -> Places:
-    """Draw `count` distinct integers below `below`, sorted; all sets are equally likely.
+    """Draw `count` of the integers 0 to `below` - 1 without replacement, sorted; all subsets are equally likely.
 
     The first different ones of many draws are such a set, by symmetry, and so are those that are not in one.
     """
@@ -216,7 +216,7 @@ def draw_distinct(below: int, count: int) -> Places:
 
 
 def draw_permutation(count: int) -> Places:
-    """Draw a random permutation of `count` items."""
+    """Draw a uniformly random permutation of the integers 0 to `count` - 1."""
     while True:
         words = draw_uniform(_WORD, count)
         order = np.argsort(words)

@@ -1,4 +1,4 @@
-"""The server's requests, and its answers and errors as plain JSON values."""
+"""The server's HTTP application: its routes, and answers and errors as JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from dfprivacy.server.config import Held
+    from dfprivacy.server.config import ServedTables
     from dfprivacy.view import PrivateFrame
 
 __all__ = ["make_app"]
@@ -37,7 +37,7 @@ _STATUS = {BudgetError: 402, LedgerError: 503, ReadError: 503}  # of other error
 def _as_json_response(
     handle: Callable[[Request], Awaitable[Any]], ledger: str
 ) -> Callable[[Request], Awaitable[JSONResponse]]:
-    """Decorate a handler: it answers in JSON, errors too, without a trace or the ledger's address."""
+    """Decorate a handler to send results and errors as JSON, without tracebacks and the ledger's address."""
 
     def refused(error: DPError, status: int) -> tuple[dict[str, str], int]:
         return {key: text.replace(ledger, "of the server") for key, text in write_error(error).items()}, status
@@ -59,15 +59,17 @@ def _as_json_response(
             plain, status = {}, 400  # which nobody reads
         except Exception as error:  # noqa: BLE001 - its text may quote the data
             _log.error("a request failed with %s, whose text is withheld", type(error).__name__)
-            failed = LedgerError("The server failed; the text is withheld.", "Ask its custodian.")
+            failed = LedgerError(
+                "The server failed; the error's text is withheld.", "Ask the server's custodian to read its log."
+            )
             plain, status = refused(failed.after("What was charged, if anything, stays charged."), 500)
         return JSONResponse(plain, status, headers={"Cache-Control": "no-store"})
 
     return respond
 
 
-def make_app(held: Held) -> Starlette:
-    """Return the server's application."""
+def make_app(held: ServedTables) -> Starlette:
+    """Return the server's HTTP application, with the routes for analysts and the custodian's page."""
     desk = Desk(held)
     answered = partial(_as_json_response, ledger=held.ledger.where)
 
@@ -103,7 +105,8 @@ def make_app(held: Held) -> Starlette:
                 raise
             except UNREADABLE:
                 raise ArgumentError(
-                    "The request asks for nothing that is known.", "Use this version's client."
+                    "The request about an account cannot be read.",
+                    "Use a client with the same version of dfprivacy as the server.",
                 ) from None
 
         return {"answer": await desk.work(holder, known)}
@@ -128,22 +131,26 @@ def make_app(held: Held) -> Starlette:
 
 
 def public_columns(view: PrivateFrame) -> dict[str, list[Any]]:
-    """Return the columns that are public by declaration, for plans; dates as text."""
+    """Return the values of the columns that are declared public, with which clients compute plans."""
     table = view._target.table  # noqa: SLF001 - a view of ours
-    names = [name for name, column in table.schema.columns.items() if column.public and name in table.rows.columns]
-    lists = redact_errors(lambda: table.rows.lists(names)) if names else {}
+    names = [
+        name
+        for name, column in table.schema.columns.items()
+        if column.public and name in table.required_frame.columns
+    ]
+    lists = redact_errors(lambda: table.required_frame.lists(names)) if names else {}
     return {name: [*map(_plain_value, values)] for name, values in lists.items()}
 
 
 def _plain_value(value: Any) -> Any:
-    """Return a public value as JSON has it: a missing number as null, and a date as text."""
+    """Convert a public value to a JSON value: a missing number to null, a date to text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def describe_table(view: PrivateFrame) -> dict[str, Any]:
-    """Return what a client needs to know of a table before it asks: its schema and its account's terms."""
+    """Return the schema of a table, and its account's budget and accounting, for a client."""
     target = view._target  # noqa: SLF001 - a view of ours
     account, default = target.account, target.default_epsilon
     return {

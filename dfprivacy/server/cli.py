@@ -1,4 +1,4 @@
-"""The server's commands: ``dfprivacy serve | analysts``."""
+"""Command-line interface of the server: ``dfprivacy serve`` and ``dfprivacy analysts``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dfprivacy._visible import visible
 from dfprivacy.demo import load_survey, protect_survey
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
-from dfprivacy.server.config import Held, read_config
+from dfprivacy.server.config import ServedTables, read_config
 from dfprivacy.server.oidc import HERE
 from dfprivacy.server.run import serve
 from dfprivacy.server.tokens import Role, add_identity, make_token, revoke_tokens, token_holders
@@ -79,7 +79,7 @@ def _run_serve(options: argparse.Namespace) -> None:
 
 
 def _serve_demo(*about: Any) -> None:
-    """Serve the demo's survey, from a throwaway ledger."""
+    """Serve the demo's survey table, with a temporary ledger."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the ledger is thrown away
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "demo.sqlite")
@@ -102,7 +102,7 @@ def _serve_demo(*about: Any) -> None:
             print("\n".join(lines), flush=True)
 
         try:
-            serve(Held({survey.name: survey}, ledger), announce, *about)
+            serve(ServedTables({survey.name: survey}, ledger), announce, *about)
         finally:
             ledger.close()
 
@@ -152,7 +152,7 @@ def _run_analysts(options: argparse.Namespace) -> int:
 
 
 def _give_share(ledger: Ledger, name: str, options: argparse.Namespace) -> None:
-    """Add an analyst's share of an account, which is given once."""
+    """Give an analyst a share of an account's budget, which cannot be changed later."""
     cap, accounts = positive_price("--cap", options.cap), ledger.accounts()
     if options.account is None and len(accounts) != 1:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""The custodian's file: which tables a server holds, where its ledger is, and what it allows."""
+"""Configuration file of a server: its tables, its ledger, its limits and its identity provider."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy.view import PrivateFrame
 
-__all__ = ["Held", "Limits", "read_config"]
+__all__ = ["Limits", "ServedTables", "read_config"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a server.
+    """Limits on the size, rate and number of an analyst's requests.
 
     Attributes
     ----------
@@ -50,8 +50,8 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Held:
-    """Contents of a server: the views of its tables by name, and its ledger.
+class ServedTables:
+    """Tables that a server holds, as views by name, with their ledger and the server's settings.
 
     Attributes
     ----------
@@ -74,8 +74,8 @@ class Held:
     issuer: Issuer | None = None
 
 
-def read_config(path: str | os.PathLike[str]) -> Held:
-    """Read a custodian's file, and protect its tables.
+def read_config(path: str | os.PathLike[str]) -> ServedTables:
+    """Read a server's configuration file, and protect the tables that it names.
 
     Raises
     ------
@@ -86,54 +86,60 @@ def read_config(path: str | os.PathLike[str]) -> Held:
     try:
         plain = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ArgumentError(f"The file {file} cannot be read: {error}.", "See the page on custodians.") from None
+        raise ArgumentError(
+            f"The file {file} cannot be read: {error}.", "Check its path, and that it is TOML: https://toml.io."
+        ) from None
     tables, limits = plain.pop("tables", {}), plain.pop("limits", {})
     approve, where, oidc = plain.pop("approve", False), plain.pop("ledger", None), plain.pop("oidc", None)
     known = set(Limits.__dataclass_fields__)
     if plain or not isinstance(tables, dict) or not tables or not isinstance(limits, dict) or {*limits} - known:
         strange = next(iter([*plain, *({*limits} - known if isinstance(limits, dict) else ())]), "tables")
         raise ArgumentError(
-            f"The file {file} cannot be used: see {strange!r}.",
-            f"It has ledger, approve, [oidc], [limits] with {', '.join(sorted(known))}, and [tables.NAME] with "
+            f"The file {file} has an unknown or unusable key, {strange!r}.",
+            f"Write ledger, approve, [oidc], [limits] with {', '.join(sorted(known))}, and [tables.NAME] with "
             "data and schema.",
         )
     if not isinstance(approve, bool) or not all(type(each) is int and each > 0 for each in limits.values()):
-        raise ArgumentError(f"In {file}, approve is true or false, and limits are integers.", "Change it.")
+        raise ArgumentError(
+            f"In {file}, approve is not true or false, or a limit is not a positive integer.",
+            "For example approve = true, and in [limits] per_minute = 60.",
+        )
     issuer = None if oidc is None else _read_issuer(file, oidc)
     ledger = None if where is None else where if "://" in str(where) else str(file.parent / str(where))
-    views = {name: _protected(file, name, said, ledger) for name, said in tables.items()}
-    return Held(views, open_ledger(ledger), approve, Limits(**limits), issuer)
+    views = {name: _protected_view(file, name, said, ledger) for name, said in tables.items()}
+    return ServedTables(views, open_ledger(ledger), approve, Limits(**limits), issuer)
 
 
 def _read_issuer(file: Path, said: Any) -> Issuer:
-    """Return the identity provider of the file."""
+    """Return the identity provider that the section [oidc] of the file describes."""
     keys = {*said} if isinstance(said, Mapping) else set()
     if not {"issuer", "audience"} <= keys <= {"issuer", "audience", "claim"} or not all(
         isinstance(each, str) and each for each in said.values()
     ):
         raise ArgumentError(
             f"In {file}, [oidc] does not say which identity provider it is.",
-            'Write issuer = "https://..." and audience = "..."; where no email names the analysts, claim = "...".',
+            'Write issuer = "https://..." and audience = "..."; if analysts are not named by email, claim = "...".',
         )
     return Issuer(**said)
 
 
-def _protected(file: Path, name: str, said: Any, ledger: str | None) -> PrivateFrame:
-    """Return the view of a table of the file."""
+def _protected_view(file: Path, name: str, said: Any, ledger: str | None) -> PrivateFrame:
+    """Protect a table that the file names, and return its view."""
     keys = {*said} if isinstance(said, Mapping) else set()
     if not {"data", "schema"} <= keys <= {"data", "schema", "table"} or not all(
         isinstance(each, str) for each in said.values()
     ):
         raise ArgumentError(
             f"In {file}, [tables.{name}] does not say what the table is.",
-            "Write data = FILE and schema = FILE; of a database data = FILE or ADDRESS, and table = NAME.",
+            "Write data = FILE and schema = FILE; for a database, data = FILE or ADDRESS, table = NAME and schema.",
         )
     schema = file.parent / said["schema"]
     terms = read_file(schema).terms
     called = terms.get("name", name)
     if called != name and "edition" not in terms:  # editions of one table are served under names of their own
         raise ArgumentError(
-            f"{file} calls {name!r} what the schema file {schema} calls {called!r}.", "Use one name."
+            f"The table is named {name!r} in {file}, and {called!r} in its schema file {schema}.",
+            "Use the same name in both files.",
         )
     where = said["data"] if "://" in said["data"] else file.parent / said["data"]
     table = open_database_table(where, said["table"]) if "table" in said else open_table(where)

@@ -1,4 +1,4 @@
-"""Shared state of a server's requests: who asks, what of, and how much at once."""
+"""Shared state of a server's requests: authentication, rate limits, tables and worker threads."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from dfprivacy._ledger.accounts import Account
-    from dfprivacy.server.config import Held
+    from dfprivacy.server.config import ServedTables
     from dfprivacy.view import PrivateFrame
 
 __all__ = ["Desk", "HTTPError"]
 
 
 class HTTPError(Exception):
-    """A request that is refused before anybody reads what it asks."""
+    """Refusal of a request with an HTTP status, before its content is used."""
 
     def __init__(self, status: int, what: str, hint: str) -> None:
         super().__init__(what)
@@ -39,17 +39,17 @@ class HTTPError(Exception):
 
 @dataclass
 class Desk:
-    """Shared state of all requests: the tables, and who is being served.
+    """Shared state of all requests: the tables, and each analyst's recent requests and running work.
 
     Attributes
     ----------
-    held : Held
+    held : ServedTables
         The tables, the ledger and the limits.
     deciding : Lock
-        Held by whoever approves or refuses a question.
+        ServedTables by whoever approves or refuses a question.
     """
 
-    held: Held
+    held: ServedTables
     deciding: threading.Lock = field(init=False, default_factory=threading.Lock)
     _workers: anyio.CapacityLimiter = field(init=False)
     _of_analyst: dict[str, anyio.CapacityLimiter] = field(init=False, default_factory=dict)
@@ -62,11 +62,11 @@ class Desk:
     # ---- who
 
     async def holder(self, request: Request) -> Holder:
-        """Return the analyst who asks, by the token; refuse everybody else, and who asks too often."""
+        """Return the analyst whose token a request carries; raise an `HTTPError` otherwise, or beyond the limit."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = None
         if scheme.lower() == "bearer" and token:
-            holder = await to_thread.run_sync(self._known, token.strip())
+            holder = await to_thread.run_sync(self._holder_of_token, token.strip())
         if holder is None:
             raise HTTPError(401, "The token is unknown, past its day, or revoked.", "Ask the custodian for one.")
         if holder.role != "analyst":
@@ -78,8 +78,8 @@ class Desk:
         self._count(holder.name)
         return holder
 
-    def _known(self, token: str) -> Holder | None:
-        """Return whose a token is, of ours or of the identity provider's, which has two dots."""
+    def _holder_of_token(self, token: str) -> Holder | None:
+        """Return the holder of a token made by this server or by the identity provider; None if it is not valid."""
         issuer, ledger = self.held.issuer, self.held.ledger
         if issuer is None or token.count(".") != 2:  # noqa: PLR2004 - between the parts of a JWT
             return holder_of(ledger, token)
@@ -91,7 +91,7 @@ class Desk:
         while times and times[0] < now - 60:
             times.pop(0)
         if len(times) >= self.held.limits.per_minute:
-            raise HTTPError(429, f"{len(times)} requests came in a minute.", "Wait a minute, and ask again.")
+            raise HTTPError(429, f"{len(times)} requests came in one minute.", "Wait a minute, and ask again.")
         times.append(now)
 
     # ---- what
@@ -102,28 +102,36 @@ class Desk:
         async for part in request.stream():
             content += part
             if len(content) > self.held.limits.body:
-                raise HTTPError(413, f"A request has {self.held.limits.body} bytes at most.", "Ask for less.")
+                raise HTTPError(
+                    413,
+                    f"The request is larger than {self.held.limits.body} bytes.",
+                    "Send a smaller question, for example with fewer categories.",
+                )
         try:
             return json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated)
         except UNREADABLE:
-            raise HTTPError(400, "The request is no JSON that can be read.", "Use this version's client.") from None
+            raise HTTPError(
+                400,
+                "The request is not valid JSON.",
+                "Use a client with the same version of dfprivacy as the server.",
+            ) from None
 
     def view(self, name: str, holder: Holder) -> PrivateFrame:
-        """Return the view of a table, for whom it charges."""
+        """Return the view of a table that charges an analyst; raise an `HTTPError` if it is not open to them."""
         theirs = views_of(self.held, holder)
         if name not in theirs:
-            raise HTTPError(404, "There is no such table.", f"There are {[*theirs]!r}.")
+            raise HTTPError(404, "There is no such table.", f"Your tables are {[*theirs]!r}.")
         return view_for(theirs, name, holder.name)
 
     def account(self, name: str, holder: Holder) -> Account:
-        """Return a table's account: of one to whom not all tables are open, with what was asked by them alone."""
+        """Return a table's account; for an analyst limited to some tables, with this analyst's questions only."""
         account = self.view(name, holder)._target.account  # noqa: SLF001 - a view of ours
         return account if holder.tables is None else OwnAccount(**vars(account), theirs=holder.tables)
 
     # ---- work
 
     async def work(self, holder: Holder, task: Callable[[], Any]) -> Any:
-        """Do work for an analyst in a thread, so much at once; others wait for their turn, and not for his."""
+        """Run a task for an analyst in a worker thread, within the limits of concurrent tasks."""
         own = self._of_analyst.setdefault(holder.name, anyio.CapacityLimiter(self.held.limits.at_once))
         async with own:
             return await to_thread.run_sync(task, limiter=self._workers)

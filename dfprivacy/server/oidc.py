@@ -1,4 +1,4 @@
-"""Analysts who show a token of an identity provider (OpenID Connect), which its published keys verify."""
+"""Authentication of analysts by tokens of an OpenID Connect identity provider, verified by its published keys."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _LARGEST = 1 << 20  # bytes of what it publishes
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Refuses to be sent elsewhere, where there may be no TLS."""
+    """Handler that follows no redirect, as its target might be without TLS."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Return no other request, which is an error."""
+        """Return None, so that a redirect raises an HTTP error."""
 
 
 @dataclass
@@ -73,19 +73,20 @@ class Issuer:
         if not _is_safe(self.issuer):
             raise ArgumentError(
                 f"issuer{quoted(self.issuer)} is no address with https://, nor one of this machine.",
-                "Name the identity provider as its tokens do.",
+                "Write the identity provider's address as its tokens have it in `iss`.",
             )
         try:
             import cryptography
             import jwt
         except ModuleNotFoundError as error:
             raise MissingDependency(
-                f"An identity provider's tokens need {error.name}.", 'Install it: pip install "dfprivacy[server]".'
+                f"Verifying an identity provider's tokens needs the package {error.name}.",
+                'Install it: pip install "dfprivacy[server]".',
             ) from None
         _ = cryptography, jwt
 
     def analyst(self, token: str) -> str | None:
-        """Return whom a token names; None if it is not the provider's, not for this server, or past its time.
+        """Return the analyst whom a token names; None if it is not the provider's, not for this server, or expired.
 
         Raises
         ------
@@ -95,7 +96,7 @@ class Issuer:
         import jwt
 
         try:
-            key = self._key(jwt.get_unverified_header(token).get("kid"))
+            key = self._key_by_id(jwt.get_unverified_header(token).get("kid"))
             if key is None:
                 return None
             claims = jwt.decode(
@@ -120,24 +121,24 @@ class Issuer:
             return None
         return name
 
-    def _key(self, number: Any) -> PyJWK | None:
-        """Return a key by its id; an unknown one is looked for again, but once a minute at most."""
-        if not isinstance(number, str):
+    def _key_by_id(self, key_id: Any) -> PyJWK | None:
+        """Return the provider's key of an id; None if unknown. Keys are fetched again at most once a minute."""
+        if not isinstance(key_id, str):
             return None
-        if number not in self._keys or time.monotonic() - self._got > _OLD:
+        if key_id not in self._keys or time.monotonic() - self._got > _OLD:
             with self._fetching:
-                self._fetch(number)
-        return self._keys.get(number)
+                self._fetch(key_id)
+        return self._keys.get(key_id)
 
-    def _fetch(self, number: str) -> None:
+    def _fetch(self, key_id: str) -> None:
         now = time.monotonic()
-        if now - self._tried >= _PAUSE and (number not in self._keys or now - self._got > _OLD):
+        if now - self._tried >= _PAUSE and (key_id not in self._keys or now - self._got > _OLD):
             self._tried = now
             try:
-                about = _get(self.issuer.rstrip("/") + "/.well-known/openid-configuration")
+                about = _fetch_json(self.issuer.rstrip("/") + "/.well-known/openid-configuration")
                 if about["issuer"] != self.issuer:
                     raise ValueError  # noqa: TRY301 - said below
-                self._keys, self._got = _read_keys(_get(about["jwks_uri"])), now
+                self._keys, self._got = _read_keys(_fetch_json(about["jwks_uri"])), now
             except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
                 pass  # what was fetched before counts on
         if not self._keys:
@@ -145,7 +146,7 @@ class Issuer:
 
 
 def _is_safe(address: str) -> bool:
-    """Return whether nobody on the way can change what an address says."""
+    """Return whether an address has TLS, or is on this machine."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -153,8 +154,8 @@ def _is_safe(address: str) -> bool:
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE))
 
 
-def _get(address: str) -> Any:
-    """Get the plain JSON values at an address."""
+def _fetch_json(address: str) -> Any:
+    """Fetch the JSON document at an address, with limits on time and size."""
     if not _is_safe(address):
         raise ValueError
     with urllib.request.build_opener(_NoRedirect).open(address, timeout=_PATIENCE) as answer:
@@ -165,7 +166,7 @@ def _get(address: str) -> Any:
 
 
 def _read_keys(plain: Any) -> dict[str, PyJWK]:
-    """Read those of a provider's keys that can verify a token here, by their ids."""
+    """Return the provider's keys by id, without those of unsupported algorithms or too few bits."""
     import jwt
 
     keys = {}

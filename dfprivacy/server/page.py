@@ -1,4 +1,4 @@
-"""The custodian's page: budgets, questions, what waits, and analysts, as HTML without scripts or other hosts."""
+"""The custodian's web pages: budgets, past and waiting questions, and analysts, as HTML without scripts."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.accounts import Account
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy.release import Release
-    from dfprivacy.server.config import Held
+    from dfprivacy.server.config import ServedTables
     from dfprivacy.server.desk import Desk
 
-    Handler = Callable[["Asked"], Response]
+    Handler = Callable[["CustodianRequest"], Response]
 
 __all__ = ["page_routes"]
 
@@ -68,7 +68,7 @@ _drawing = threading.Lock()  # pyplot is one for all threads
 
 
 @dataclass(frozen=True)
-class Asked:
+class CustodianRequest:
     """A request of a custodian who has logged in.
 
     Attributes
@@ -95,20 +95,20 @@ class Asked:
         return self.desk.held.ledger
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
-        """Return a page."""
+        """Return the response of a template, filled with the given values."""
         about = {"custodian": self.custodian, "csrf": self.csrf, "page": template}
         return HTMLResponse(_templates().get_template(f"{template}.html").render(**about, **values), status)
 
     @property
     def page(self) -> int:
-        """Number of the page of a list, from 1."""
+        """Page number of a list that is shown in pages, from 1."""
         text = self.query.get("page", "")
         return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < _FIELDS else 1
 
 
 @dataclass
-class _Door:
-    """Logins of this process: a token under the chance number that the browser's cookie holds.
+class _Logins:
+    """Logins of this process: each custodian's token, stored under the random number in the browser's cookie.
 
     All forms hold a keyed hash of that number, which no other page can compute.
     """
@@ -118,48 +118,48 @@ class _Door:
     _tokens: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def csrf(self, cookie: str) -> str:
-        """Return what the forms for a cookie hold."""
+        """Return the token against cross-site request forgery that the forms sent with a cookie must hold."""
         return hmac.new(self._secret, cookie.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
 
     def _was_sent_from_here(self, cookie: str, form: Mapping[str, str]) -> bool:
         return hmac.compare_digest(form.get("csrf", "").encode(errors="surrogatepass"), self.csrf(cookie).encode())
 
     def _custodian_of(self, token: str) -> Holder | None:
-        """Return the custodian who has a token; None if none has."""
+        """Return the custodian to whom a token belongs; None if it is no custodian's valid token."""
         holder = holder_of(self.desk.held.ledger, token.strip())
         return holder if holder is not None and holder.role == "custodian" else None
 
     def _logged_in(self, cookie: str) -> Holder | None:
-        """Return who has logged in; None if the token counts no longer, or the login is too old."""
+        """Return the custodian who is logged in with a cookie; None if the token or the login has expired."""
         token, since = self._tokens.get(cookie, ("", 0.0))
         return self._custodian_of(token) if token and time.monotonic() - since < _SECONDS else None
 
     def guard(self, handle: Handler) -> Callable[[Request], Awaitable[Response]]:
-        """Decorate a handler: a custodian who has logged in sees it, and sends its forms."""
+        """Decorate a handler so that it requires a logged-in custodian, and forms that these pages sent."""
 
         async def respond(request: Request) -> Response:
             cookie = request.cookies.get(_COOKIE, "")
             holder = await to_thread.run_sync(self._logged_in, cookie)
             if holder is None:
                 return _with_headers(RedirectResponse("login", 303))
-            form = await _form(request)
-            asked = Asked(self.desk, holder.name, self.csrf(cookie), request.query_params, form)
+            form = await _read_form(request)
+            asked = CustodianRequest(self.desk, holder.name, self.csrf(cookie), request.query_params, form)
             if request.method == "POST" and not self._was_sent_from_here(cookie, form):
                 return _with_headers(asked.show("error", 403, what=_FOREIGN))
-            return _with_headers(await self.desk.work(holder, lambda: _handled(handle, asked)))
+            return _with_headers(await self.desk.work(holder, lambda: _respond_or_show_error(handle, asked)))
 
         return respond
 
     async def login(self, request: Request) -> Response:
-        """Show the form, or read the token that it holds."""
+        """Show the login form, or check the token that was sent with it."""
         cookie, said = request.cookies.get(_COOKIE) or secrets.token_urlsafe(32), ""
         if request.method == "POST":
-            form = await _form(request)
+            form = await _read_form(request)
             token = form.get("token", "")
             if not self._was_sent_from_here(cookie, form):
                 said = _FOREIGN
             elif await to_thread.run_sync(self._custodian_of, token) is None:
-                said = "This is no custodian's token, or one past its day, or revoked."
+                said = "This is not a custodian's token, or it has expired or was revoked."
             else:
                 cookie = secrets.token_urlsafe(32)  # another than whoever saw this form knows
                 self._tokens[cookie] = token, time.monotonic()
@@ -170,16 +170,16 @@ class _Door:
         return _with_cookie(HTMLResponse(page, 403 if said else 200), request, cookie)
 
     async def logout(self, request: Request) -> Response:
-        """End a login."""
+        """End a custodian's login."""
         cookie = request.cookies.get(_COOKIE, "")
-        if self._was_sent_from_here(cookie, await _form(request)):
+        if self._was_sent_from_here(cookie, await _read_form(request)):
             self._tokens.pop(cookie, None)
         return _with_headers(RedirectResponse("login", 303))
 
 
 @cache
 def _templates() -> Environment:
-    """Return the templates, which escape every text, and hidden characters in it."""
+    """Return the environment of the HTML templates, which escapes text and shows hidden characters."""
     return Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -191,8 +191,8 @@ def _templates() -> Environment:
 
 
 def page_routes(desk: Desk) -> list[Route]:
-    """Return the routes of the custodian's page."""
-    door = _Door(desk)
+    """Return the routes of the custodian's web pages."""
+    door = _Logins(desk)
     shown: dict[str, Handler] = {
         "/": _overview,
         "/questions": _questions,
@@ -227,8 +227,8 @@ def _with_cookie(response: Response, request: Request, cookie: str) -> Response:
     return _with_headers(response)
 
 
-async def _form(request: Request) -> dict[str, str]:
-    """Read a short form; one that is none, or is too long, has no fields."""
+async def _read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form; none if it is not valid, or too long."""
     content = bytearray()
     async for part in request.stream():
         content += part
@@ -241,18 +241,18 @@ async def _form(request: Request) -> dict[str, str]:
     return {name: values[0] for name, values in fields.items()}
 
 
-def _handled(handle: Handler, asked: Asked) -> Response:
-    """Handle a request; an error is a page that says so."""
+def _respond_or_show_error(handle: Handler, asked: CustodianRequest) -> Response:
+    """Call a handler, and return its response, or an error page if it raises."""
     try:
         return handle(asked)
     except DPError as error:
         return asked.show("error", 400, what=str(error))
     except Exception as error:  # noqa: BLE001 - its text may quote the data
         _log.error("a page failed with %s, whose text is withheld", type(error).__name__)
-        return asked.show("error", 500, what=f"It failed with {type(error).__name__}; the text is withheld.")
+        return asked.show("error", 500, what=f"The page failed with {type(error).__name__}; its text is withheld.")
 
 
-def _overview(asked: Asked) -> Response:
+def _overview(asked: CustodianRequest) -> Response:
     accounts = [
         {
             "name": account.name,
@@ -284,14 +284,14 @@ def _share(analyst: str, epsilon: Any, remaining: Any) -> dict[str, Any]:
     }
 
 
-def _account(asked: Asked) -> Account:
-    """Return the account that the address names; by default the first one."""
+def _selected_account(asked: CustodianRequest) -> Account:
+    """Return the account that the page's address names, or the ledger's first account."""
     accounts = asked.ledger.accounts()
     return asked.ledger.account(asked.query.get("account") or (accounts[0].name if accounts else ""))
 
 
-def _questions(asked: Asked) -> Response:
-    account, analyst = _account(asked), asked.query.get("analyst", "")
+def _questions(asked: CustodianRequest) -> Response:
+    account, analyst = _selected_account(asked), asked.query.get("analyst", "")
     wanted = CallSelection(analyst=analyst or None)
     found = account.calls(wanted, PAGE + 1, skipped=(asked.page - 1) * PAGE)
     calls = [
@@ -322,8 +322,8 @@ def _questions(asked: Asked) -> Response:
     )
 
 
-def _question(asked: Asked) -> Response:
-    account, wanted = _account(asked), CallSelection(call=asked.query.get("call", ""))
+def _question(asked: CustodianRequest) -> Response:
+    account, wanted = _selected_account(asked), CallSelection(call=asked.query.get("call", ""))
     calls = account.calls(wanted, 1)
     if not calls:
         return asked.show("error", 404, what="There is no such question.")
@@ -342,7 +342,7 @@ def _question(asked: Asked) -> Response:
     )
 
 
-def _with_labels(held: Held, release: Release) -> Release:
+def _with_labels(held: ServedTables, release: Release) -> Release:
     """Return a kept release with the labels and units of its table's columns."""
     named = {each._target.name: each._target.table.schema for each in held.views.values()}  # noqa: SLF001 - of ours
     schema = None if release.privacy is None else named.get(release.privacy.table)
@@ -354,7 +354,7 @@ def _with_labels(held: Held, release: Release) -> Release:
 
 
 def _picture(release: Release) -> str:
-    """Draw a release, as the address of a picture in the page; empty where there is none, or no matplotlib."""
+    """Return the plot of a release as a data URL; empty if it has no plot, or without matplotlib."""
     try:
         from matplotlib import pyplot as plt
 
@@ -370,7 +370,7 @@ def _picture(release: Release) -> str:
     return "data:image/png;base64," + base64.b64encode(drawn.getvalue()).decode()
 
 
-def _waiting(asked: Asked) -> Response:
+def _waiting(asked: CustodianRequest) -> Response:
     every = waiting_questions(asked.ledger)
     first = (asked.page - 1) * PAGE
     shown = []
@@ -396,7 +396,7 @@ def _waiting(asked: Asked) -> Response:
     )
 
 
-def _decide(asked: Asked) -> Response:
+def _decide(asked: CustodianRequest) -> Response:
     """Approve or refuse a waiting question."""
     held, number = asked.desk.held, asked.form.get("number", "")
     with asked.desk.deciding:  # one after the other: none is asked twice
@@ -410,7 +410,7 @@ def _decide(asked: Asked) -> Response:
     return RedirectResponse("waiting", 303)
 
 
-def _analysts(asked: Asked) -> Response:
+def _analysts(asked: CustodianRequest) -> Response:
     holders = token_holders(asked.ledger)
     names = [*dict.fromkeys(holder.name for _, holder in holders)]
     caps: dict[str, list[dict[str, Any]]] = {}
@@ -449,22 +449,22 @@ def _token(digest: str, holder: Holder) -> dict[str, str]:
     }
 
 
-def _revoke(asked: Asked) -> Response:
+def _revoke(asked: CustodianRequest) -> Response:
     revoke_tokens(asked.ledger, asked.form.get("name", ""))
     return RedirectResponse("analysts", 303)
 
 
-def _record_as_json(asked: Asked) -> Response:
+def _record_as_json(asked: CustodianRequest) -> Response:
     ledger = asked.ledger
     calls = {account: account.calls(CallSelection()) for account in ledger.accounts()}
     text = json.dumps(ledger_as_dict(ledger, calls, ledger.problems()), indent=2)
-    return _file(text, "record.json", "application/json")
+    return _download(text, "record.json", "application/json")
 
 
-def _record_as_csv(asked: Asked) -> Response:
+def _record_as_csv(asked: CustodianRequest) -> Response:
     calls = {account: account.calls(CallSelection()) for account in asked.ledger.accounts()}
-    return _file(calls_as_csv(calls), "record.csv", "text/csv")
+    return _download(calls_as_csv(calls), "record.csv", "text/csv")
 
 
-def _file(text: str, name: str, kind: str) -> Response:
+def _download(text: str, name: str, kind: str) -> Response:
     return Response(text, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})

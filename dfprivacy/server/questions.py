@@ -1,4 +1,4 @@
-"""Questions that a server is asked: answered at once, or kept until the custodian approves them."""
+"""Questions that analysts send to a server: answered at once, or kept until the custodian approves them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.calls import CallRecord, KeptAnswer
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy._ledger.tables import DataTable, KeptMeasurement
-    from dfprivacy.server.config import Held
+    from dfprivacy.server.config import ServedTables
     from dfprivacy.server.tokens import Holder
 
 __all__ = [
     "UNREADABLE",
     "OwnAccount",
-    "Waiting",
+    "WaitingQuestion",
     "answer_question",
     "approve_question",
     "refuse_question",
@@ -52,7 +52,7 @@ _guard, _noting = threading.Lock(), threading.Lock()
 
 @dataclass(frozen=True)
 class OwnAccount(Account):
-    """An account as an analyst sees it to whom not all tables are open: what was asked by others is not there.
+    """An account as shown to an analyst who is limited to some tables: without other analysts' questions.
 
     Attributes
     ----------
@@ -63,47 +63,47 @@ class OwnAccount(Account):
     theirs: Sequence[str] = ()
 
     def tables(self) -> list[DataTable]:
-        """Return the tables that are open."""
+        """Return the tables that are open to the analyst."""
         return [each for each in super().tables() if each.name in self.theirs]
 
     def answer(self, *questions: str) -> KeptAnswer | None:
-        """Return the newest answer to the first of several questions that has one, if the analyst asked it."""
+        """Return the newest answer to the first of the questions that has one; None if another analyst asked it."""
         found = super().answer(*questions)
         return found if found is not None and self._is_own(found.call) else None
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Return measurements that were made for the analyst."""
+        """Return the kept measurements that were made for questions of the analyst."""
         kept = super().measurements(keys, private=private)
         return {
             key: own for key, every in kept.items() if (own := [each for each in every if self._is_own(each.call)])
         }
 
     def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[KeptAnswer]:
-        """Return the analyst's answers."""
-        return super().newest_answers(self._own(wanted), most, skipped)
+        """Return the newest answers to questions of the analyst."""
+        return super().newest_answers(self._own_calls(wanted), most, skipped)
 
     def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
         """Count the analyst's charges or answers."""
-        return super().count(kind, self._own(wanted))
+        return super().count(kind, self._own_calls(wanted))
 
     def calls(
         self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
     ) -> list[CallRecord]:
-        """Return the analyst's calls."""
-        return super().calls(self._own(wanted), last, answered=answered, skipped=skipped)
+        """Return the calls of the analyst."""
+        return super().calls(self._own_calls(wanted), last, answered=answered, skipped=skipped)
 
     def _is_own(self, call: str) -> bool:
         return bool(self.calls(CallSelection(call=call), 1))
 
-    def _own(self, wanted: CallSelection) -> CallSelection:
-        """Return a selection's part that the analyst asked; of another analyst's, none."""
+    def _own_calls(self, wanted: CallSelection) -> CallSelection:
+        """Return a selection of calls restricted to the analyst's; an empty one if it selects another analyst's."""
         theirs = wanted.analyst is None or name_key(wanted.analyst) == name_key(self.asker)
         return replace(wanted, analyst=self.asker) if theirs else replace(wanted, call="")
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """A question that waits for the custodian.
+class WaitingQuestion:
+    """A question that waits for the custodian's approval.
 
     Attributes
     ----------
@@ -123,44 +123,45 @@ class Waiting:
     analyst: str
     plain: Any
 
-    def question(self, held: Held) -> Question:
-        """Return the question, as its analyst asks it."""
+    def question(self, held: ServedTables) -> Question:
+        """Return the question, with the account charged as when its analyst asks it."""
         return _read_plain(held.views, view_for(held.views, self.table, self.analyst, self.number), self.plain)
 
     @property
     def text(self) -> str:
-        """Question as it would be typed."""
+        """Text of the question, as a Python call."""
         return PlainQuestion.read(self.plain).text
 
 
-def views_of(held: Held, holder: Holder) -> dict[str, PrivateFrame]:
-    """Return the views that an analyst may ask; what others may is not there."""
+def views_of(held: ServedTables, holder: Holder) -> dict[str, PrivateFrame]:
+    """Return the views of the tables that an analyst may ask, by name."""
     return {name: view for name, view in held.views.items() if holder.may_ask(name)}
 
 
 def view_for(views: Mapping[str, PrivateFrame], table: str, analyst: str, request: str = "") -> PrivateFrame:
-    """Return the view of a table, by which an analyst asks and is charged."""
+    """Return the view of a table that charges the given analyst."""
     if table not in views:
-        raise ArgumentError("There is no such table.", f"There are {[*views]!r}.")
+        raise ArgumentError("There is no such table.", f"The tables are {[*views]!r}.")
     target = views[table]._target  # noqa: SLF001 - a view of ours
     return PrivateFrame(replace(target, account=replace(target.account, analyst=analyst, request=request)))
 
 
 def _read_plain(views: Mapping[str, PrivateFrame], view: PrivateFrame, plain: Any) -> Question:
-    """Read a question of one of some views from plain JSON values; raise an `ArgumentError` for anything else."""
+    """Make a question from plain JSON values; raise an `ArgumentError` if they are not a valid question."""
     try:
         wanted = PlainQuestion.read(plain)
     except DPError:
         raise
     except UNREADABLE:
         raise ArgumentError(
-            "The request holds no question that can be read.", "Use this version's client."
+            "The request holds no valid question.",
+            "Use a client with the same version of dfprivacy as the server.",
         ) from None
     return read_question(view, wanted, lambda name: view_for(views, name, view._target.account.asker))  # noqa: SLF001
 
 
-def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) -> Release:
-    """Answer a question; where the custodian approves first, only one that costs nothing, or was approved.
+def answer_question(held: ServedTables, holder: Holder, view: PrivateFrame, plain: Any) -> Release:
+    """KeptAnswer a question; where approval is needed, only if it costs nothing or was approved.
 
     Raises
     ------
@@ -173,7 +174,7 @@ def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) 
     """
     question = _read_plain(views_of(held, holder), view, plain)
     if not held.approve or question.is_in_ledger() or (plan := question.explain()).left <= 0:
-        with _turn(question):
+        with _lock_of_question(question):
             return question.ask()
     account = question.target.account
     written = json.dumps({"table": view.name, "analyst": account.asker, "question": plain}, sort_keys=True)
@@ -186,14 +187,14 @@ def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) 
     if plan.left > plan.largest:
         raise BudgetExceeded(
             f"The question costs epsilon = {plan.left:g}, and at most epsilon = {plan.largest:g} is left.",
-            "Ask for less.",
+            "Ask with a smaller epsilon.",
         )
     with _noting:  # one after the other: none is one too many
         waiting = [each.number for each in waiting_questions(held.ledger) if each.analyst == account.asker]
         if number not in waiting and len(waiting) >= held.limits.waiting:
             raise ArgumentError(
                 f"{len(waiting)} of your questions wait for the custodian's approval already.",
-                "Ask it when some of them are decided.",
+                "Ask it again when the custodian has decided on some of them.",
             )
         held.ledger.record("asked", number, written)
     raise AwaitingApproval(
@@ -201,8 +202,8 @@ def answer_question(held: Held, holder: Holder, view: PrivateFrame, plain: Any) 
     )
 
 
-def _turn(question: Question) -> AbstractContextManager[Any]:
-    """Return what lets equal questions in one after the other, so that the first pays and the others replay."""
+def _lock_of_question(question: Question) -> AbstractContextManager[Any]:
+    """Return a lock shared by equal questions, so that the first pays and the others get its answer."""
     if question.fresh or question.question_texts is None:
         return nullcontext()
     with _guard:
@@ -210,7 +211,7 @@ def _turn(question: Question) -> AbstractContextManager[Any]:
 
 
 def _approved_answer(account: Account, number: str) -> Release | None:
-    """Return the answer to an approved question, also one that is never given again, as of a secret sample."""
+    """Return the kept answer to an approved question, even if equal questions are otherwise answered anew."""
     for call in account.askers(number):
         for kept in account.newest_answers(CallSelection(call=call), 1):
             release = Release.from_dict(kept.release)
@@ -218,21 +219,21 @@ def _approved_answer(account: Account, number: str) -> Release | None:
     return None
 
 
-def waiting_questions(ledger: Ledger) -> list[Waiting]:
-    """Return the questions that wait for the custodian, oldest first."""
+def waiting_questions(ledger: Ledger) -> list[WaitingQuestion]:
+    """Return the questions that wait for the custodian's approval, oldest first."""
     records = ledger.records()
     decided = {each.subject for each in records if each.event in {"approved", "refused"}}
     asked = [each for each in records if each.event == "asked" and each.subject not in decided]
     with ledger.reporting_damage():
         plain = [json.loads(each.value) for each in asked]
         return [
-            Waiting(each.subject, each.at, said["table"], said["analyst"], said["question"])
+            WaitingQuestion(each.subject, each.at, said["table"], said["analyst"], said["question"])
             for each, said in zip(asked, plain, strict=True)
         ]
 
 
-def approve_question(held: Held, number: str, custodian: str) -> tuple[str, str] | None:
-    """Ask a waiting question for its analyst, whose account is charged; its answer is kept for the next ask.
+def approve_question(held: ServedTables, number: str, custodian: str) -> tuple[str, str] | None:
+    """Ask a waiting question on behalf of its analyst, who is charged, and keep the answer in the ledger.
 
     Returns
     -------
@@ -253,13 +254,15 @@ def approve_question(held: Held, number: str, custodian: str) -> tuple[str, str]
     return (account.name, calls[0]) if calls else None
 
 
-def refuse_question(held: Held, number: str, why: str) -> None:
-    """Refuse a waiting question; its analyst is told why when asking it again."""
+def refuse_question(held: ServedTables, number: str, why: str) -> None:
+    """Refuse a waiting question; the analyst reads the reason on asking it again."""
     held.ledger.record("refused", _find_waiting(held, number).number, why or "no reason was given.")
 
 
-def _find_waiting(held: Held, number: str) -> Waiting:
+def _find_waiting(held: ServedTables, number: str) -> WaitingQuestion:
     found = next((each for each in waiting_questions(held.ledger) if each.number == number), None)
     if found is None:
-        raise ArgumentError("The question waits no longer.", "See the list of those that wait.")
+        raise ArgumentError(
+            "The question waits no longer: it was approved or refused.", "Reload the list of waiting questions."
+        )
     return found

@@ -1,4 +1,4 @@
-"""The process that serves: a socket, and uvicorn on it."""
+"""The server's process: it opens a socket, and runs uvicorn on it."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from dfprivacy.server.config import Held
+    from dfprivacy.server.config import ServedTables
 
 __all__ = ["serve"]
 
 
 def serve(
-    held: Held,
+    held: ServedTables,
     announce: Callable[[str], None],
     host: str = "127.0.0.1",
     port: int = 8765,
     certfile: str | os.PathLike[str] | None = None,
     keyfile: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Serve tables until the process is told to end.
+    """Serve tables over HTTP until the process is interrupted.
 
     Parameters
     ----------
-    held : Held
+    held : ServedTables
         The tables.
     announce : callable
         Told the address, once requests can come.
@@ -70,7 +70,9 @@ def serve(
     try:
         config.load()  # which reads the files
     except (OSError, ValueError) as error:
-        raise ArgumentError(f"The files of TLS cannot be used: {error}.", "Check them.") from None
+        raise ArgumentError(
+            f"The files of TLS cannot be used: {error}.", "Check --certfile and --keyfile."
+        ) from None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=1024)

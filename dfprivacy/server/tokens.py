@@ -1,4 +1,4 @@
-"""Tokens of analysts and custodians: shown once, kept in the ledger as a digest, and revoked there."""
+"""Access tokens of analysts and custodians: shown once, stored in the ledger as digests, and revoked there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BYTES = 32  # of chance
 
 @dataclass(frozen=True)
 class Holder:
-    """A holder of a token.
+    """Holder of an access token: an analyst or a custodian.
 
     Attributes
     ----------
@@ -60,11 +60,11 @@ class Holder:
     revoked: bool = False
 
     def counts_on(self, day: dt.date) -> bool:
-        """Return whether the token counts on a day."""
+        """Return whether the token is valid on a day: neither revoked nor expired."""
         return not self.revoked and (not self.expires or day <= dt.date.fromisoformat(self.expires))
 
     def may_ask(self, table: str) -> bool:
-        """Return whether a table is the analyst's."""
+        """Return whether the analyst may ask questions of a table."""
         return self.tables is None or table in self.tables
 
 
@@ -76,7 +76,7 @@ def make_token(
     expires: str | None = None,
     tables: Sequence[str] | None = None,
 ) -> str:
-    """Make a token, and keep its digest in the ledger; return it, for it is shown once.
+    """Make a token, store its digest in the ledger, and return it; it cannot be shown again.
 
     Raises
     ------
@@ -84,27 +84,27 @@ def make_token(
         If the name, the day or the name of a table cannot be used.
     """
     token = secrets.token_urlsafe(_BYTES)
-    _keep(ledger, _digest(token), name, expires, tables, role=role)
+    _record_holder(ledger, _digest(token), name, expires, tables, role=role)
     return token
 
 
 def add_identity(
     ledger: Ledger, name: str, *, expires: str | None = None, tables: Sequence[str] | None = None
 ) -> None:
-    """Add an analyst whom the identity provider calls by a name; raise errors as `make_token` does."""
+    """Add an analyst by the name that the identity provider uses; raise errors as `make_token` does."""
     digest = secrets.token_hex(_BYTES)  # of no token that anybody could find
-    ledger.record("oidc", _keep(ledger, digest, name, expires, tables, oidc=True), digest)
+    ledger.record("oidc", _record_holder(ledger, digest, name, expires, tables, oidc=True), digest)
 
 
-def _keep(
+def _record_holder(
     ledger: Ledger, digest: str, name: str, expires: str | None, tables: Sequence[str] | None, **more: Any
 ) -> str:
-    """Keep what a token is for under its digest; return the name."""
+    """Record the holder of a token, its last day and its tables under its digest; return the holder's name."""
     name = checked_analyst(name)
     try:
         until = "" if expires is None else dt.date.fromisoformat(expires).isoformat()
     except ValueError:
-        raise ArgumentError(f"expires{quoted(expires)} is no day.", "For example 2027-01-01.") from None
+        raise ArgumentError(f"expires{quoted(expires)} is not a date.", "For example 2027-01-01.") from None
     said = {"name": name, "role": "analyst", "expires": until, **more}
     said |= {} if tables is None else {"tables": [checked_name("A table's name", each) for each in tables]}
     ledger.record("token", digest, json.dumps(said))
@@ -112,7 +112,7 @@ def _keep(
 
 
 def holder_of(ledger: Ledger, token: str) -> Holder | None:
-    """Return who has a token; None for one that nobody has, that was revoked, or that is past its day.
+    """Return the holder of a token; None if it is unknown, revoked or expired.
 
     It is looked up by its digest: how long that takes follows from the digest, of which nobody can choose a part.
     """
@@ -120,7 +120,7 @@ def holder_of(ledger: Ledger, token: str) -> Holder | None:
 
 
 def holder_named(ledger: Ledger, name: str) -> Holder | None:
-    """Return the analyst whom the identity provider calls by a name; None as `holder_of` does."""
+    """Return the analyst with a name at the identity provider; None if unknown, revoked or expired."""
     added = (each.value for each in ledger.records_about(name) if each.event == "oidc")
     return next(filter(None, (_holder(ledger, digest) for digest in added)), None)
 
@@ -135,7 +135,7 @@ def _holder(ledger: Ledger, digest: str) -> Holder | None:
 
 
 def revoke_tokens(ledger: Ledger, name: str) -> int:
-    """Revoke all tokens of a name, at once; return how many there were."""
+    """Revoke all tokens of a holder's name with immediate effect; return how many were revoked."""
     some = [digest for digest, holder in token_holders(ledger) if holder.name == name and not holder.revoked]
     for digest in some:
         ledger.record("revoked", digest, name)
@@ -143,7 +143,7 @@ def revoke_tokens(ledger: Ledger, name: str) -> int:
 
 
 def token_holders(ledger: Ledger) -> list[tuple[str, Holder]]:
-    """Return every token's digest and holder, oldest first."""
+    """Return the digest and the holder of every token, oldest first."""
     records = ledger.records()
     revoked = {each.subject for each in records if each.event == "revoked"}
     return [

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy._privacy import samplers as noise
-from dfprivacy._table.frames import MadeUpFrame
+from dfprivacy._table.frames import ColumnsFrame
 from dfprivacy.errors import DPError
 from dfprivacy.release import ConfidenceInterval, Release
 from dfprivacy.testing import SeededSampler
@@ -87,7 +87,7 @@ class _Simulation:
         own = () if maker is None else inspect.signature(maker).parameters
         return {name: value for name, value in _NULL.items() if name in own}
 
-    def table(self, seed: int, rows: int) -> MadeUpFrame:
+    def table(self, seed: int, rows: int) -> ColumnsFrame:
         """Return a synthetic table as columns of values."""
         mechanism, case, rng = self.audit.mechanism, self.audit.case, np.random.default_rng([seed, rows])
         schema = self.audit.stage.schema(self.audit.stage.frame(self.audit.rows))
@@ -103,7 +103,7 @@ class _Simulation:
                 low, high = case.bounds[name]
                 if np.mean((made[name] < low) | (made[name] > high)) > _MAX_BEYOND:
                     raise Skipped(f"too many synthetic rows lie beyond the bounds of {name!r}")
-        return MadeUpFrame({name: _array(values) for name, values in columns.items()})
+        return ColumnsFrame({name: _array(values) for name, values in columns.items()})
 
     def checked(self) -> str:
         """Run the method on many tables, and compare the error rates with their nominal values."""
@@ -186,7 +186,7 @@ def _contains_truth(interval: _Interval, truth: _Interval) -> bool:
     return bool(interval.low - slack <= middle <= interval.high + slack)
 
 
-def _seeded_answer(stage: Harness, table: MadeUpFrame, seed: int) -> Release | None:
+def _seeded_answer(stage: Harness, table: ColumnsFrame, seed: int) -> Release | None:
     """Return the method's release about a table, with seeded noise; None if the method raises an error."""
     in_time()
     with captured_messages(), noise.use_sampler(SeededSampler(seed)):

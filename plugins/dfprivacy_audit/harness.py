@@ -37,7 +37,7 @@ from dfprivacy._privacy import response
 from dfprivacy._privacy import samplers as noise
 from dfprivacy._privacy.filters import Accountant, exact
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import Frame, MadeUpFrame, Read
+from dfprivacy._table.frames import ColumnsFrame, Frame, Read
 from dfprivacy._table.frames.columns import read_column
 from dfprivacy.errors import DPError
 from dfprivacy.features import RowFeatures
@@ -131,7 +131,7 @@ def in_time() -> None:
         raise Skipped(f"not finished in {SECONDS} s")
 
 
-class MemoryFrame(MadeUpFrame):
+class MemoryFrame(ColumnsFrame):
     """Table in memory with batches of any size, which logs each read and can raise an error at a read.
 
     Parameters
@@ -165,7 +165,7 @@ class MemoryFrame(MadeUpFrame):
         self._public = None if public is None else frozenset(public)
         self._raw: dict[Read, Raw] = {}
 
-    def kind_of_names(self, name: str) -> str:
+    def identifier_kind(self, name: str) -> str:
         """Return the kind of values that identify people in a column: any column of the table is accepted."""
         return "Python objects" if name in self.columns else ""
 
@@ -338,7 +338,7 @@ class Replay:
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
         """Record a request for randomized response, with a message for each row, and answer it."""
-        response.check_messages(labels, arc)
+        response.check_labels(labels, arc)
         draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
         return self._transcript_answer(draw, lambda: self._seeded.arc(labels, arc), labels.shape)
 

@@ -17,7 +17,7 @@ from pyarrow import parquet
 import dfprivacy as dp
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._table.declare import read_schema
-from dfprivacy._table.frames import MadeUpFrame
+from dfprivacy._table.frames import ColumnsFrame
 from dfprivacy._table.frames.files import declared_columns, open_table
 from dfprivacy.cli import main
 from dfprivacy.schema.files import read_file, skeleton
@@ -127,7 +127,7 @@ def schemas(draw):
     missing = {name: draw(st.floats(*bounds[name])) for name in draw(some) if name in bounds}
     missing |= {name: "other" for name in draw(some) if name in categories}
     said = {"bounds": bounds, "categories": categories, "missing": missing}
-    frame = MadeUpFrame({name: pd.Series([0.0] * draw(st.integers(1, 3))).to_numpy() for name in names[:1]})
+    frame = ColumnsFrame({name: pd.Series([0.0] * draw(st.integers(1, 3))).to_numpy() for name in names[:1]})
     frame._columns |= dict.fromkeys(names, frame._columns[names[0]])
     if draw(st.booleans()):
         return read_schema(frame, **said, public=(), neighbors="add_remove")
@@ -142,7 +142,7 @@ def test_what_is_written_is_read_as_it_was(tmp_path_factory, schema):
     path.write_text(schema.to_toml(), encoding="utf-8")
 
     read = read_file(path)
-    frame = MadeUpFrame({name: pd.Series([0.0]).to_numpy() for name in read.columns})
+    frame = ColumnsFrame({name: pd.Series([0.0]).to_numpy() for name in read.columns})
     said = read.arguments()
     again = read_schema(
         frame,

@@ -437,4 +437,4 @@ def test_people_are_one_however_their_number_is_held():
     frame = pd.DataFrame({"v": pd.Series(["7", 7, 7.0, Decimal(7), b"7", np.int8(7)], dtype=object)})
     parts = [raw[WHO] for _, raw in adapt(frame).batches([WHO], 2)]
 
-    assert columns.join_people(parts).codes.tolist() == [0] * 6
+    assert columns.concatenate_people(parts).codes.tolist() == [0] * 6

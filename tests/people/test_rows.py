@@ -253,7 +253,7 @@ def test_people_are_told_apart_whatever_they_are_called(spread):
             return str(int(value))
         return value if isinstance(value, str) else "x" if value == b"x" else None
 
-    found = columns.join_people(parts)
+    found = columns.concatenate_people(parts)
     known = [*(each.decode() for each in found.values.to_pylist()), None]
 
     assert len(known) == len({*known})

@@ -38,7 +38,7 @@ import pandas as pd, uvicorn
 import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
 from dfprivacy.server.app import make_app
-from dfprivacy.server.config import Held, Limits
+from dfprivacy.server.config import ServedTables, Limits
 place, number, budget = sys.argv[1:]
 _ = registry().mechanisms
 while child := os.fork():
@@ -46,7 +46,7 @@ while child := os.fork():
     os.waitpid(child, 0)
 rows = pd.DataFrame({"x": [at / 1000 for at in range(1000)]})
 view = dp.protect(rows, "served", epsilon=budget, bounds={"x": (0, 1)}, ledger=place)
-held = Held({"served": view}, view._target.account.ledger, limits=Limits(per_minute=10**9))
+held = ServedTables({"served": view}, view._target.account.ledger, limits=Limits(per_minute=10**9))
 listening = socket.socket(fileno=int(number))
 uvicorn.Server(uvicorn.Config(make_app(held), log_level="critical", lifespan="off")).run(sockets=[listening])
 """
@@ -355,14 +355,14 @@ def test_many_questions_of_one_analyst_do_not_starve_another(tmp_path):
     from starlette.testclient import TestClient
 
     from dfprivacy.server.app import make_app
-    from dfprivacy.server.config import Held, Limits
+    from dfprivacy.server.config import Limits, ServedTables
     from dfprivacy.server.tokens import make_token
 
     rows = pd.DataFrame({"x": np.arange(1000) / 1000})
     view = dp.protect(rows, "fair", epsilon=10**6, bounds={"x": (0, 1)}, ledger=tmp_path / "ledger.sqlite")
     ledger = view._target.account.ledger
     tokens = {name: make_token(ledger, name) for name in ("ana", "bo")}
-    held = Held({"fair": view}, ledger, limits=Limits(at_once=1, workers=2))
+    held = ServedTables({"fair": view}, ledger, limits=Limits(at_once=1, workers=2))
     order = []
     with TestClient(make_app(held)) as client:
 

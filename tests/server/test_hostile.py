@@ -24,7 +24,7 @@ class Server:
 
     def __init__(self, path):
         from dfprivacy.server.app import make_app
-        from dfprivacy.server.config import Held, Limits
+        from dfprivacy.server.config import Limits, ServedTables
         from dfprivacy.server.tokens import make_token
 
         rows = pd.DataFrame(
@@ -40,7 +40,7 @@ class Server:
         )
         ledger = self.view._target.account.ledger
         self.token = make_token(ledger, "ana")
-        self.held = Held({"trial": self.view}, ledger, limits=Limits(per_minute=10**9))
+        self.held = ServedTables({"trial": self.view}, ledger, limits=Limits(per_minute=10**9))
         self.client = TestClient(make_app(self.held), raise_server_exceptions=True)
 
     def send(self, content, path="/v1/ask/trial", method="POST", token=None):

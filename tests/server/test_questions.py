@@ -28,7 +28,7 @@ class Server:
 
     def __init__(self, path, *names, **limits):
         from dfprivacy.server.app import make_app
-        from dfprivacy.server.config import Held, Limits
+        from dfprivacy.server.config import Limits, ServedTables
 
         self.rows = pd.DataFrame({"x": np.arange(2000) / 2000, "id": np.arange(2000)})
         views = [
@@ -37,7 +37,7 @@ class Server:
         ]
         self.ledger = views[0]._target.account.ledger
         approve = limits.pop("approve", False)
-        self.held = Held(dict(zip(names, views, strict=True)), self.ledger, approve, Limits(**limits))
+        self.held = ServedTables(dict(zip(names, views, strict=True)), self.ledger, approve, Limits(**limits))
         self.client = TestClient(make_app(self.held))
 
     def token(self, name, **given):
@@ -110,12 +110,12 @@ def test_the_same_question_at_one_moment_is_paid_once(served, fresh):
 
 def test_another_question_waits_for_nobody(served):
     """An equal question waits for the first, whoever asks it; one of another price does not."""
-    from dfprivacy.server.questions import _read_plain, _turn, view_for
+    from dfprivacy.server.questions import _lock_of_question, _read_plain, view_for
 
     server = served()
 
     def turn(name, epsilon):
-        return _turn(
+        return _lock_of_question(
             _read_plain(
                 server.held.views, view_for(server.held.views, "visits", name), {**MEAN, "epsilon": epsilon}
             )

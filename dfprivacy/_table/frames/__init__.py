@@ -1,4 +1,4 @@
-"""Frames of dataframe libraries: the only code that knows any of them.
+"""Adapters of dataframe libraries, which read their tables as batches of raw columns.
 
 An adapter turns its frame into batches of raw columns: numbers as NumPy arrays, everything else as codes
 into a dictionary of values. What the values mean (bounds, categories, missing values) is decided by
@@ -40,7 +40,7 @@ TOGETHER = 1 << 22
 
 
 class Read(NamedTuple):
-    """One column to read: as numbers, as categories of a public domain, as keys (...), or as people.
+    """Request to read one column: as numbers, as categories of a public domain, as keys (...), or as people.
 
     Whoever the people are, they are told apart: their raw column is a dictionary with each name once, in which no
     integer is rounded. Its column is one that can name people. Values that a formula computes are read as they
@@ -55,22 +55,22 @@ class Read(NamedTuple):
 
 
 def cut_into_batches(columns: Mapping[Read, Raw], rows: int, size: int) -> Iterator[tuple[int, dict[Read, Raw]]]:
-    """Cut columns of `rows` rows into batches of at most `size`."""
+    """Yield consecutive parts of at most `size` rows from columns of length `rows`: the length, and the columns."""
     for start in range(0, rows, size):
         part = slice(start, min(start + size, rows))
         yield part.stop - start, {read: column[part] for read, column in columns.items()}
 
 
-class Rows(Protocol):
-    """Interface of rows that can be read."""
+class BatchSource(Protocol):
+    """Interface of objects that yield their rows in batches."""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the rows in batches of at most `size`: the number of rows, and the raw columns."""
+        """Yield batches of at most `size` rows: the number of rows, and the columns before clipping."""
         ...
 
 
-class Frame(Rows, ABC):
-    """Interface of frames.
+class Frame(BatchSource, ABC):
+    """Base class of adapters of a table, which yield its rows in batches.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Frame(Rows, ABC):
 
     @abstractmethod
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the rows in batches of at most `size`: the number of rows, and the raw columns."""
+        """Yield batches of at most `size` rows: the number of rows, and the columns before clipping."""
 
     def rows(self) -> int:
         """Count the rows."""
@@ -103,15 +103,15 @@ class Frame(Rows, ABC):
         """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
 
     def split_by_person(self, name: str) -> Sequence[Frame]:  # noqa: ARG002
-        """Divide the rows into parts so that all rows of a person, as named in a column, are in one part."""
+        """Split the frame so that all rows of a person, who is named in column `name`, are in one part."""
         return [self]
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Return all rows of some columns, in order, as lists of Python values: for public columns only."""
+        """Return public columns as lists of Python values, in the order of the rows."""
         raise NotImplementedError(names)
 
-    def kind_of_names(self, name: str) -> str:  # noqa: ARG002
-        """Return the kind of names that a column's type can have for people; empty if it cannot name people."""
+    def identifier_kind(self, name: str) -> str:  # noqa: ARG002
+        """Return the kind of identifiers that a column's type can hold, such as "text"; empty if none."""
         return ""
 
     def join(
@@ -122,12 +122,12 @@ class Frame(Rows, ABC):
         own: Sequence[str],  # noqa: ARG002
         others: Sequence[str],  # noqa: ARG002
     ) -> Frame | None:
-        """Return the join with another frame, as `dfprivacy.engines.Engine.join` does; None if it cannot."""
+        """Return the join with another frame, as `dfprivacy.engines.Engine.join` does; None if impossible."""
         return None
 
 
 class DerivedFrame(Frame):
-    """Base class of frames whose rows derive from those of another frame."""
+    """Base class of frames whose rows are derived from the rows of another frame."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
@@ -139,17 +139,17 @@ class DerivedFrame(Frame):
         """Column names in order."""
         return self.frame.columns
 
-    def kind_of_names(self, name: str) -> str:
-        """Return the kind of names that a column's type can have for people; empty if it cannot name people."""
-        return self.frame.kind_of_names(name)
+    def identifier_kind(self, name: str) -> str:
+        """Return the kind of identifiers that a column's type can hold, such as "text"; empty if none."""
+        return self.frame.identifier_kind(name)
 
     def check_ready(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
         self.frame.check_ready()
 
 
-class MadeUpFrame(Frame):
-    """A frame of made-up rows: columns of one length, as arrays, or as positions in lists of values.
+class ColumnsFrame(Frame):
+    """A frame of given columns in memory: arrays of numbers, or codes with the list of their values.
 
     Parameters
     ----------
@@ -166,21 +166,21 @@ class MadeUpFrame(Frame):
         return tuple(self._columns)
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Return all rows of some columns as lists."""
+        """Return columns as lists of Python values."""
         return {name: self._columns[name].tolist() for name in names}  # type: ignore[union-attr]
 
     def rows(self) -> int:
         """Count the rows."""
         return len(next(iter(self._columns.values())))
 
-    def kind_of_names(self, name: str) -> str:
-        """Return the kind of names that a column can have for people; empty if it cannot name people."""
+    def identifier_kind(self, name: str) -> str:
+        """Return "integers" if a column has an integer or object type, so that it can identify people; else ""."""
         column = self._columns[name]
         whole = isinstance(column, np.ndarray) and column.dtype.kind in "iuO"
         return "integers" if whole else ""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the rows in batches of at most `size`."""
+        """Yield the rows in batches of at most `size`."""
         from dfprivacy._table.frames.columns import read_column  # which imports Arrow
 
         for rows, columns in cut_into_batches(
@@ -190,7 +190,7 @@ class MadeUpFrame(Frame):
 
 
 class AbsentFrame(Frame):
-    """A frame whose rows are on a server: only its public columns can be fetched.
+    """A frame whose rows are on a server, which hands out its public columns only.
 
     Parameters
     ----------
@@ -215,24 +215,26 @@ class AbsentFrame(Frame):
         return self._names
 
     @cached_property
-    def _public(self) -> MadeUpFrame:
-        return MadeUpFrame(self._fetch())  # type: ignore[arg-type]  # lists are read as Python objects
+    def _public(self) -> ColumnsFrame:
+        return ColumnsFrame(self._fetch())  # type: ignore[arg-type]  # lists are read as Python objects
 
-    def kind_of_names(self, name: str) -> str:
-        """Return the kind of names that a column can have for people; empty if there is no such column."""
-        return "names that are elsewhere" if name in self._names else ""
+    def identifier_kind(self, name: str) -> str:
+        """Return the kind of identifiers that a column can hold, which only the server knows; empty without it."""
+        return "identifiers on a server" if name in self._names else ""
 
     def join(
         self, other: Frame, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Frame | None:
-        """Return the join with another frame on a server, by its columns; None for a frame in this process."""
+        """Return the columns of the join with another frame on a server; None for a frame in this process."""
         del on, how
         return AbsentFrame((*own, *others), self.library) if isinstance(other, AbsentFrame) else None
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the rows of public columns in batches of at most `size`."""
+        """Yield the rows of public columns in batches of at most `size`."""
         if not {read.name for read in reads} <= {*self._public.columns}:
-            raise read_error("The rows are elsewhere.", "Ask where they are.")
+            raise read_error(
+                "The rows are on a server.", "Ask the question there: only public columns are read here."
+            )
         yield from self._public.batches(reads, size)
 
 
@@ -243,7 +245,7 @@ ENTRY_POINTS = "dfprivacy.frames"
 
 
 def adapt(frame: object) -> Frame:
-    """Return the `Frame` of a dataframe.
+    """Return the `Frame` that reads a dataframe.
 
     Parameters
     ----------
@@ -273,7 +275,7 @@ def adapt(frame: object) -> Frame:
 
 
 def _engine_of_frame(frame: object) -> object | None:
-    """Return the engine of a dataframe: by the library of its class or base classes, or by its Arrow stream."""
+    """Return the engine for a dataframe, found by the library of its class, an entry point or its Arrow stream."""
     if isinstance(frame, Engine):
         return frame
     engine: object | None
@@ -295,8 +297,8 @@ def _engine_from_module(module: str, frame: object) -> object | None:
     return engine
 
 
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """Return a new column name that differs from all given names, ignoring case."""
+def unused_name(name: str, taken: Iterable[str]) -> str:
+    """Return `name` with as many primes as it needs to differ from all `taken` names, ignoring case."""
     known = {each.casefold() for each in taken}
     while name in known:
         name += "'"
@@ -304,7 +306,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
 
 
 def redact_errors(work: Callable[[], T]) -> T:
-    """Run a function on rows, and withhold its warnings and errors, which may quote data.
+    """Call a function that reads rows, and withhold its warnings and the text of its errors, which may quote data.
 
     Parameters
     ----------
@@ -342,14 +344,14 @@ def redact_errors(work: Callable[[], T]) -> T:
 
 
 def read_error(what: str, hint: str) -> ReadError:
-    """Return a `ReadError` with a message of dfprivacy itself, which is not withheld."""
+    """Return a `ReadError` whose message `redact_errors` does not withhold, as dfprivacy wrote it."""
     error = ReadError(what, hint)
     vars(error)["quotes_nothing"] = True
     return error
 
 
 class _WarningFilter:
-    """Suppresses all warnings of the process while any of its threads reads rows.
+    """Context manager that suppresses all warnings of the process while any of its threads reads rows.
 
     `warnings.catch_warnings` of two threads that overlap would restore each other's filters in the wrong order.
     """
@@ -374,7 +376,7 @@ class _WarningFilter:
                 self._filters.__exit__(None, None, None)
 
     def reset_after_fork(self) -> None:
-        """Reset the filter after a fork: reading threads of the parent do not exist in the child."""
+        """Restore warnings in a forked child: the parent's reading threads do not exist in it."""
         if self._readers:
             self._filters.__exit__(None, None, None)
         self._turn, self._readers = threading.Lock(), 0

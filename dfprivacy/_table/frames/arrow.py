@@ -1,4 +1,4 @@
-"""Sources of Arrow record batches: tables, data sets, DuckDB, and objects with a stream."""
+"""Engines for Arrow tables and data sets, DuckDB relations, and objects with an Arrow stream."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from dfprivacy._forks import Lock
-from dfprivacy._table.frames import TOGETHER, Read, free_name, redact_errors
-from dfprivacy._table.frames.columns import join_people, matching_rows, read_column
+from dfprivacy._table.frames import TOGETHER, Read, redact_errors, unused_name
+from dfprivacy._table.frames.columns import concatenate_people, matching_rows, read_column
 from dfprivacy.engines import Engine, Keep
 from dfprivacy.errors import ArgumentError
 
@@ -28,7 +28,7 @@ _AHEAD = {"batch_size": 1 << 17, "batch_readahead": 4, "fragment_readahead": 2} 
 
 
 def adapt(frame: Any) -> Engine | None:
-    """Return the engine of a source of record batches; None for anything else."""
+    """Return the engine for a data set, a DuckDB relation or an object with an Arrow stream; None for others."""
     if isinstance(frame, ds.Dataset):
         return DatasetEngine(frame)
     if type(frame).__name__ == "DuckDBPyRelation":
@@ -49,25 +49,25 @@ def adapt(frame: Any) -> Engine | None:
 
 
 class ArrowEngine(Engine):
-    """A source of record batches in this process."""
+    """Base class of engines that yield Arrow tables or record batches in this process."""
 
     @abstractmethod
     def empty(self) -> pa.Table:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
 
     @abstractmethod
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table | pa.RecordBatch]:
-        """Read some columns, part after part."""
+        """Yield some columns, one part of the rows after another."""
 
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another source, which is held in memory while the rows of this source are read."""
+        """Join with another table, which is held in memory while the rows of this table are read."""
         return JoinedEngine(self, other, on, how, own, others) if isinstance(other, ArrowEngine) else None
 
 
 class StreamEngine(ArrowEngine):
-    """A stream, opened anew at every pass; or a table."""
+    """An Arrow table, or an object with an Arrow stream, which is opened anew for every pass over the rows."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -80,7 +80,7 @@ class StreamEngine(ArrowEngine):
         return pa.RecordBatchReader.from_stream(self._frame)
 
     def empty(self) -> pa.Table:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
         return pa.Table.from_batches([], self._schema)
 
     def rows(self) -> int:
@@ -88,12 +88,12 @@ class StreamEngine(ArrowEngine):
         return sum(batch.num_rows for batch in self._open())
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Read all columns, a batch at a time."""
+        """Yield all columns, one record batch at a time."""
         return iter(self._open())
 
 
 class DatasetEngine(ArrowEngine):
-    """A data set; only needed columns are read."""
+    """An Arrow data set, of which only the needed columns are read."""
 
     settled = True
     keeps = True
@@ -102,7 +102,7 @@ class DatasetEngine(ArrowEngine):
         self._dataset = dataset
 
     def empty(self) -> pa.Table:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
         return pa.Table.from_batches([], self._dataset.schema)
 
     def rows(self) -> int:
@@ -110,7 +110,7 @@ class DatasetEngine(ArrowEngine):
         return int(self._dataset.count_rows())
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
-        """Read some columns, a batch at a time."""
+        """Yield some columns, one record batch at a time."""
         wanted = None
         for each in keep:
             kept = _arrow_filter(each, self._dataset.schema.field(each.column).type)
@@ -119,7 +119,7 @@ class DatasetEngine(ArrowEngine):
 
 
 class JoinedEngine(ArrowEngine):
-    """The join of two sources, made anew at every pass.
+    """The join of two tables, computed anew for every pass over its rows.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class JoinedEngine(ArrowEngine):
         self.settled = left.settled and right.settled
 
     def empty(self) -> pa.Table:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
         left, right = self._left.empty().select(self._own), self._right.empty().select(self._others)
         return pa.Table.from_batches([], pa.schema([*left.schema, *right.schema]))
 
@@ -152,7 +152,7 @@ class JoinedEngine(ArrowEngine):
         return sum(table.num_rows for table in self.parts([self._on], ()))
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:  # noqa: ARG002
-        """Read some columns, many rows at a time."""
+        """Yield some columns as tables of many rows."""
         (right,) = _tables(self._right, [name for name in self._others if name in columns], self._on, math.inf)
         people = _people(right.column(self._on))
         for left in _tables(self._left, [name for name in self._own if name in columns], self._on, TOGETHER):
@@ -168,26 +168,26 @@ class JoinedEngine(ArrowEngine):
             )
 
 
-def _tables(engine: ArrowEngine, columns: Sequence[str], on: str, most: float) -> Iterator[pa.Table]:
-    """Read some columns, and the people's column, as tables of at least `most` rows but for the last."""
+def _tables(engine: ArrowEngine, columns: Sequence[str], on: str, least: float) -> Iterator[pa.Table]:
+    """Yield tables of some columns and the column `on`, each of at least `least` rows except the last."""
     names = [*dict.fromkeys([*columns, on])]
     empty = engine.empty().select(names)
     held, rows = [empty], 0
     for part in engine.parts(names, ()):
         held.append((part if isinstance(part, pa.Table) else pa.Table.from_batches([part])).select(names))
         rows += part.num_rows
-        if rows >= most:
+        if rows >= least:
             yield pa.concat_tables(held)
             held, rows = [empty], 0
     yield pa.concat_tables(held)
 
 
 def _people(column: pa.ChunkedArray) -> Any:
-    return join_people([read_column(chunk, Read("", "people")) for chunk in column.chunks])
+    return concatenate_people([read_column(chunk, Read("", "people")) for chunk in column.chunks])
 
 
 class DuckEngine(Engine):
-    """A relation of DuckDB: a query of the needed columns, run anew at every pass.
+    """A DuckDB relation: a query of the needed columns, run anew for every pass over the rows.
 
     A connection runs one query at a time, and a relation does not tell its connection: threads take turns.
 
@@ -217,7 +217,7 @@ class DuckEngine(Engine):
         return pa.schema([field for field in whole if field.name not in self._places])
 
     def empty(self) -> pa.Table:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
         return pa.Table.from_batches([], self._schema)
 
     def rows(self) -> int:
@@ -227,7 +227,7 @@ class DuckEngine(Engine):
         return int(rows)
 
     def split_by_person(self, column: str) -> Sequence[Engine]:
-        """Divide the rows by a hash of the person."""
+        """Split the rows into parts by a hash of the column that identifies people."""
         parts = -(-self.rows() // TOGETHER)
         if parts <= 1:
             return [self]
@@ -235,7 +235,7 @@ class DuckEngine(Engine):
         return [DuckEngine(self._relation.filter(each), self._places, self._turn) for each in found]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
-        """Read some columns, a batch at a time."""
+        """Yield some columns, one record batch at a time."""
         relation = self._relation
         for each in keep:
             relation = relation.filter(_sql_condition(each))
@@ -254,13 +254,13 @@ class DuckEngine(Engine):
         plain = len(kinds) == 1 and all(pa.types.is_integer(kind) or pa.types.is_binary(kind) for kind in kinds)
         # Bytes are compared exactly: other types could be rounded, and letters taken for others.
         who = _sql_quoted(on) if plain else f"encode(CAST({_sql_quoted(on)} AS VARCHAR))"
-        key = free_name("who", [*own, *others])
+        key = unused_name("who", [*own, *others])
         names, places = [*own, *others, key], list[str]()
         sides: list[Any] = []
         for each, columns in ((self, own), (other, others)):
             projected = [*map(_sql_quoted, columns), f"{who} AS {_sql_quoted(key)}"]
             for place in [*map(_sql_quoted, each._places)] or ["row_number() OVER ()"]:  # noqa: SLF001
-                places.append(free_name("place", [*names, *places]))
+                places.append(unused_name("place", [*names, *places]))
                 projected.append(f"{place} AS {_sql_quoted(places[-1])}")
             sides.append(each._relation.project(", ".join(projected)).set_alias(f"side {len(sides)}"))  # noqa: SLF001
         met = " = ".join(f'"side {side}".{_sql_quoted(key)}' for side in (0, 1))
@@ -271,7 +271,7 @@ class DuckEngine(Engine):
 
 
 class DuckTableEngine(DuckEngine):
-    """A table of a file of DuckDB; each pass has a connection of its own, so that several threads can read."""
+    """A table of a DuckDB file; every pass over it has its own cursor, so that several threads can read."""
 
     def __init__(self, connection: Any, name: str) -> None:
         self._connection, self._name = connection, ".".join(map(_sql_quoted, name.split(".")))
@@ -279,17 +279,17 @@ class DuckTableEngine(DuckEngine):
 
     def rows(self) -> int:
         """Count the rows."""
-        return self._of_this_pass().rows()
+        return self._with_new_cursor().rows()
 
     def split_by_person(self, column: str) -> Sequence[Engine]:
-        """Divide the rows by a hash of the person."""
-        return self._of_this_pass().split_by_person(column)
+        """Split the rows into parts by a hash of the column that identifies people."""
+        return self._with_new_cursor().split_by_person(column)
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.RecordBatch]:
-        """Read some columns, a batch at a time."""
-        return self._of_this_pass().parts(columns, keep)
+        """Yield some columns, one record batch at a time."""
+        return self._with_new_cursor().parts(columns, keep)
 
-    def _of_this_pass(self) -> DuckEngine:
+    def _with_new_cursor(self) -> DuckEngine:
         return DuckEngine(self._connection.cursor().table(self._name), turn=nullcontext())
 
 
@@ -328,19 +328,19 @@ def _sql_number(number: float) -> str:
 
 
 def names(table: pa.Table | pa.RecordBatch) -> list[str]:
-    """Return the names of the columns, duplicates included."""
+    """Return the column names of a table, duplicates included."""
     return list(table.schema.names)
 
 
 def column(table: pa.Table, name: str) -> Column:
-    """Return an empty column of the same type."""
+    """Return an empty column with the type of a table's column."""
     return pa.nulls(0, table.schema.field(name).type)
 
 
 def batches(
     table: pa.Table | pa.RecordBatch, wanted: Sequence[str], size: int
 ) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Cut some columns into parts of at most `size` rows."""
+    """Yield some columns of a table in parts of at most `size` rows: the number of rows, and the columns."""
     for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
         for start in range(0, batch.num_rows, size):
             part = batch.slice(start, size)
@@ -348,5 +348,5 @@ def batches(
 
 
 def lists(table: pa.Table | pa.RecordBatch, wanted: Sequence[str]) -> dict[str, list[Any]]:
-    """Return some columns as lists."""
+    """Return some columns of a table as lists."""
     return {name: table.column(name).to_pylist() for name in wanted}

@@ -1,4 +1,4 @@
-"""Readers of a column's values: as numbers, categories, keys, or people.
+"""Conversion of raw columns to numbers, categories, keys, or identifiers of people.
 
 Every adapter gives a part of a column as an array of Arrow, one of NumPy's numbers, or a list of Python objects.
 What a value stands for is a function of that value alone: not of the type that a library chose for its column,
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Column",
+    "concatenate_people",
     "encode_distinct",
-    "join_people",
-    "kind_of_names",
+    "identifier_kind",
+    "identifiers_as_bytes",
     "matching_rows",
-    "names_as_bytes",
     "read_column",
 ]
 
@@ -66,7 +66,7 @@ _Values: TypeAlias = "tuple[NDArray[Any] | None, pa.Array | None]"
 
 
 def read_column(column: Column, read: Read) -> Raw:
-    """Convert a part of a column as a `Read` asks: to numbers, categories, keys or people."""
+    """Convert a part of a column to what a `Read` requests: numbers, categories, keys or identifiers of people."""
     if isinstance(column, pa.Array):
         column = _decode_encoding(column)
     elif isinstance(column, np.ndarray) and column.dtype.kind not in "biuf":
@@ -78,7 +78,7 @@ def read_column(column: Column, read: Read) -> Raw:
         taken: NDArray[np.float64] = np.append(of_values.astype(np.float64), np.nan)[column.codes]
         return taken
     if read.domain == "people":
-        return encode_distinct(_names_of_people(column))
+        return encode_distinct(_person_identifiers(column))
     numbers, texts = _split_numbers_from_texts(column, keys=read.domain is ...)
     if texts is None:
         return np.full(len(column), np.nan) if numbers is None else numbers
@@ -91,10 +91,10 @@ def read_column(column: Column, read: Read) -> Raw:
     )
 
 
-def kind_of_names(column: Column) -> str:
-    """Return the kind of names that a column's type can have for people; empty if it cannot identify people."""
+def identifier_kind(column: Column) -> str:
+    """Return the kind of identifiers that a column's type can hold, such as "text"; empty if it can hold none."""
     if isinstance(column, Dictionary):
-        return kind_of_names(column.values)
+        return identifier_kind(column.values)
     if isinstance(column, pa.Array):
         kind = column.type
         while hasattr(kind, "value_type") and not types.is_nested(kind):
@@ -107,7 +107,7 @@ def kind_of_names(column: Column) -> str:
 
 
 def _decode_encoding(column: pa.Array) -> pa.Array | Dictionary:
-    """Return a column without run-length encoding, and decoded if its dictionary is longer than the column."""
+    """Undo a column's run-length encoding, and its dictionary encoding if the dictionary is longer than it."""
     if types.is_run_end_encoded(column.type):
         return _decode_encoding(pc.run_end_decode(column))
     if types.is_dictionary(column.type):
@@ -122,7 +122,7 @@ def _indices_to_numpy(indices: pa.Array) -> NDArray[np.intp]:
 
 
 def _to_numpy(column: pa.Array) -> NDArray[Any]:
-    """Convert numbers to NumPy without a copy, undefined where null; Arrow's own conversion imports pandas."""
+    """Convert an Arrow array of numbers to NumPy without a copy; the numbers at nulls are undefined."""
     kind = column.type.to_pandas_dtype()
     data = column.buffers()[1]
     return np.frombuffer(data, kind)[column.offset : column.offset + len(column)] if data else np.zeros(0, kind)
@@ -140,7 +140,7 @@ def _to_arrow(values: NDArray[Any]) -> pa.Array:
 
 
 def _split_numbers_from_texts(column: pa.Array | NDArray[Any] | list[Any], *, keys: bool) -> _Values:
-    """Return the numbers and the texts of a column; if these are keys, dates become texts."""
+    """Return a column's numbers, NaN elsewhere, and its texts, null elsewhere; with `keys`, dates are texts."""
     if isinstance(column, np.ndarray):
         return column, None
     if isinstance(column, pa.ExtensionArray):
@@ -180,7 +180,7 @@ def _nan_where_null(column: pa.Array, numbers: NDArray[Any]) -> NDArray[Any]:
 
 
 def _read_objects(values: list[Any], *, keys: bool) -> _Values:
-    """Read Python objects: in one step if all are of simple types, else one by one."""
+    """Return the numbers and texts of Python objects, at once if all are of simple types, else one by one."""
     kinds = set(map(type, values))
     try:
         if kinds <= {str, type(None)}:
@@ -234,7 +234,7 @@ def _as_text(column: pa.Array) -> pa.Array:
 
 
 def _texts_as_numbers(texts: pa.Array) -> NDArray[np.float64]:
-    """Read texts as numbers, NaN for other texts, as `read_number` does."""
+    """Convert texts to numbers as `read_number` does; NaN for texts that are no number."""
     every = encode_distinct(texts)
     different = every.values
     numbers = np.full(len(different) + 1, np.nan)
@@ -259,7 +259,7 @@ def _other_texts_as_numbers(texts: pa.Array) -> Any:
 
 
 def _encode_values(numbers: NDArray[np.float64] | None, texts: pa.Array, domain: Any) -> Dictionary:
-    """Encode values as positions among all values, or among the categories of a domain."""
+    """Encode values as indices into a list: all distinct values, or a domain's texts and the numbers found."""
     values: list[Any]
     if domain is ...:
         every = encode_distinct(texts)
@@ -283,14 +283,14 @@ def _encode_values(numbers: NDArray[np.float64] | None, texts: pa.Array, domain:
 # ---- people -----------------------------------------------------------------------------------------------
 
 
-def _names_of_people(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
-    """Return the names of people: integers of 64 bits, or texts; null for other values."""
+def _person_identifiers(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
+    """Convert a column to identifiers of people: 64-bit integers or texts; null for other values."""
     if isinstance(column, np.ndarray):
         column = _to_arrow(column) if column.dtype.kind in "iu" else column.tolist()
     if isinstance(column, pa.Array) and (types.is_floating(column.type) or types.is_decimal(column.type)):
         column = column.to_pylist()
     if isinstance(column, list):
-        return _names_of_objects(column)
+        return _identifiers_of_objects(column)
     if column.type in _TEXTS:
         return _as_text(column)
     if not types.is_integer(column.type):
@@ -301,18 +301,18 @@ def _names_of_people(column: pa.Array | NDArray[Any] | list[Any]) -> pa.Array:
         return _integers_as_texts(column)
 
 
-def _names_of_objects(values: list[Any]) -> pa.Array:
+def _identifiers_of_objects(values: list[Any]) -> pa.Array:
     kinds = set(map(type, values))
     if kinds <= {str, type(None)}:
         return _read_objects(values, keys=True)[1]
     if kinds <= {int, type(None)}:
         with suppress(OverflowError, pa.ArrowException):
             return pa.array(values, pa.int64())
-    return _texts_to_arrow([_name_of_object(value) for value in values])
+    return _texts_to_arrow([_identifier_of_object(value) for value in values])
 
 
-def _name_of_object(value: object) -> str | None:
-    """Return a person's name as text: text or an integer; None for other values, and for rounded floats."""
+def _identifier_of_object(value: object) -> str | None:
+    """Convert a text or an integer to an identifier as text; None for other values, and for floats beyond 2^53."""
     text = plain_text(value)
     if text is not None or type(value) in {bool, np.bool_}:
         return text
@@ -326,7 +326,7 @@ def _name_of_object(value: object) -> str | None:
 
 
 def encode_distinct(values: pa.Array) -> Dictionary:
-    """Encode values as positions among the distinct values; null as -1."""
+    """Encode values as indices into the distinct values; null as -1."""
     found = values.dictionary_encode()
     return Dictionary(_indices_to_numpy(found.indices), found.dictionary)
 
@@ -335,8 +335,8 @@ def _integers_as_texts(numbers: pa.Array) -> pa.Array:
     return numbers.cast(pa.large_string()).cast(_TEXT)
 
 
-def join_people(parts: Sequence[Any]) -> Dictionary:
-    """Concatenate parts of a people's column; numbers become texts if any part has texts."""
+def concatenate_people(parts: Sequence[Any]) -> Dictionary:
+    """Concatenate encoded parts of a column of identifiers; integers become texts if any part has texts."""
     names = [part.values for part in parts]
     if len({each.type for each in names}) > 1:
         names = [_integers_as_texts(each) if types.is_integer(each.type) else each for each in names]
@@ -349,7 +349,7 @@ def join_people(parts: Sequence[Any]) -> Dictionary:
 def matching_rows(
     left: Dictionary, right: Dictionary, how: Literal["left", "inner"]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the rows of a join of two columns of people, in the order of the left rows, then of the right ones.
+    """Return indices of the matching rows of two columns of identifiers, sorted by left row, then by right row.
 
     Parameters
     ----------
@@ -363,7 +363,7 @@ def matching_rows(
     tuple of two ndarray of int
         For each row of the join the left and the right row; -1 where there is no right row.
     """
-    both = join_people([left, right])
+    both = concatenate_people([left, right])
     codes, others = np.split(both.codes, [len(left)])
     there = np.flatnonzero(others >= 0)
     rows = there[np.argsort(others[there], kind="stable")]
@@ -376,7 +376,7 @@ def matching_rows(
     return of_left, np.append(rows, -1)[found]
 
 
-def names_as_bytes(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:
-    """Return selected names as bytes."""
+def identifiers_as_bytes(names: pa.Array, which: NDArray[np.integer]) -> Iterator[bytes]:
+    """Yield selected identifiers as bytes."""
     some = names.take(_to_arrow(which))
     yield from (_integers_as_texts(some) if types.is_integer(some.type) else some).to_pylist()

@@ -1,4 +1,4 @@
-"""DataFrames of Dask: the partitions are pandas DataFrames, and stay on their workers."""
+"""Engine for Dask DataFrames, whose partitions are pandas DataFrames that stay on their workers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _PATIENCE = 300.0  # seconds without any: a cluster may take minutes to start so
 
 
 def adapt(frame: object) -> Engine | None:
-    """Return the engine of a Dask DataFrame, None for anything else."""
+    """Return the engine for a Dask DataFrame; None for any other object."""
     return DaskEngine(frame) if isinstance(frame, dd.DataFrame) else None
 
 
 class DaskEngine(Cluster):
-    """A Dask DataFrame, on the current scheduler."""
+    """A Dask DataFrame, computed by Dask's current scheduler."""
 
     library = "pandas"
 
@@ -38,7 +38,7 @@ class DaskEngine(Cluster):
         self._by = by
 
     def empty(self) -> pd.DataFrame:
-        """Return a table without rows, with the columns and types in Dask's metadata."""
+        """Return Dask's metadata: a table with the same columns and types and no rows."""
         table: pd.DataFrame = self._frame._meta  # noqa: SLF001 - Dask's own word for it, without a computation
         return table
 
@@ -48,11 +48,11 @@ class DaskEngine(Cluster):
         return int(rows)
 
     def split_by_person(self, column: str) -> list[DaskEngine]:
-        """Divide the rows by person, keeping order and types, which Dask's shuffle would change."""
+        """Return an engine with each person's rows in one part; unlike Dask's shuffle, it keeps their order."""
         return [DaskEngine(self._frame, column)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pd.DataFrame]:  # noqa: ARG002
-        """Fetch the partitions, one at a time."""
+        """Yield the partitions as pandas DataFrames, fetched one at a time."""
         for part in self._partitions(columns):
             for tables in _compute_tasks([dask.delayed(part)]):
                 yield from tables
@@ -63,7 +63,7 @@ class DaskEngine(Cluster):
         keep: Sequence[Keep],  # noqa: ARG002
         work: Callable[[Iterator[object]], bytes],
     ) -> Iterator[bytes]:
-        """Call a function on each partition."""
+        """Call a function on each partition, on its worker, and yield the results."""
 
         def work_on_tables(
             tables: list[object],
@@ -76,7 +76,7 @@ class DaskEngine(Cluster):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another DataFrame, on the workers: both are divided by person."""
+        """Join with another Dask DataFrame on the workers, after both are divided by person."""
         if not isinstance(other, DaskEngine):
             return None
         empty = self.empty()
@@ -99,7 +99,7 @@ class DaskEngine(Cluster):
         return DaskEngine(dd.from_delayed([delayed(*pair) for pair in pairs], meta=known, verify_meta=False))
 
     def _partitions(self, columns: Sequence[str], parts: int | None = None) -> list[list[Any]]:
-        """Return the tables of each part."""
+        """Return the delayed tables of each part: one partition, or pieces of all partitions, divided by person."""
         known = {str(label): label for label in reversed(list(self._frame.columns))}
         tables: list[Any] = self._frame[[known[name] for name in columns]].to_delayed()
         if self._by is None:
@@ -118,7 +118,7 @@ class DaskEngine(Cluster):
 
 
 def _compute_tasks(tasks: list[Any]) -> Iterator[Any]:
-    """Compute tasks, and return their results in order."""
+    """Compute delayed tasks, and yield their results in order."""
     if (client := _current_client()) is None:
         yield from dask.compute(*tasks)
         return
@@ -131,7 +131,7 @@ def _compute_tasks(tasks: list[Any]) -> Iterator[Any]:
 
 
 def _wait_for_result(client: Any, future: Any) -> Any:
-    """Wait for a result; raise `WorkersLost` if the cluster has had no workers for too long.
+    """Wait for a future's result; raise `WorkersLost` if the cluster has had no workers for too long.
 
     Dask itself waits for good: a worker that dies before its nanny knows that it has started is never replaced.
     """
@@ -157,6 +157,6 @@ def _has_workers(client: Any) -> bool:
 
 
 def _current_client() -> Any:
-    """Return the client of the cluster that Dask would use; None without a cluster."""
+    """Return the client of the cluster that Dask currently computes on; None without a cluster."""
     owner = getattr(dask.base.get_scheduler(), "__self__", None)
     return owner if hasattr(owner, "cancel") else None

@@ -1,4 +1,4 @@
-"""Frames of engines, which read their rows as tables in this process or on a cluster."""
+"""Frames whose rows an `Engine` reads, in this process or on a cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class EngineFrame(Frame):
-    """Frame of an engine's table, as batches of raw columns.
+    """Frame of an engine's table, which yields batches of raw columns.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class EngineFrame(Frame):
         empty = self.engine.empty()
         return tuple(_module_for_table(empty).names(empty))
 
-    def kind_of_names(self, name: str) -> str:
-        """Return the kind of names that a column's type can have for people; empty if it cannot name people."""
-        from dfprivacy._table.frames.columns import kind_of_names  # which imports Arrow
+    def identifier_kind(self, name: str) -> str:
+        """Return the kind of identifiers that a column's type can hold, such as "text"; empty if none."""
+        from dfprivacy._table.frames.columns import identifier_kind  # which imports Arrow
 
         empty = self.engine.empty()
-        return kind_of_names(_module_for_table(empty).column(empty, name))
+        return identifier_kind(_module_for_table(empty).column(empty, name))
 
     def join(
         self,
@@ -71,7 +71,7 @@ class EngineFrame(Frame):
         own: Sequence[str],
         others: Sequence[str],
     ) -> Frame | None:
-        """Return the join with another frame, made by the engine of both; None if they have none in common."""
+        """Return the join with another frame, computed by the engine; None if it cannot join the two."""
         if not isinstance(other, EngineFrame):
             return None
         engine = redact_errors(lambda: self.engine.join(other.engine, on, how, own, others))
@@ -86,34 +86,34 @@ class EngineFrame(Frame):
         self.engine.check_ready()
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the rows in batches of at most `size`."""
+        """Yield the rows in batches of at most `size`."""
         return TablePart(self.engine.parts(self.columns_needed(reads), self.keep)).batches(reads, size)
 
     def columns_needed(self, reads: Iterable[Read]) -> list[str]:
-        """Return the names of the columns to read; any one column to count rows."""
+        """Return the names of the columns to read; the first column if only the rows are counted."""
         return _names_of_reads(reads) or list(self.columns[:1])
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        """Return all rows of some columns as lists."""
+        """Return columns as lists of Python values."""
         parts = [
             _module_for_table(table).lists(table, names) for table in self.engine.parts(list(names), self.keep)
         ]
         return {name: [value for part in parts for value in part[name]] for name in names}
 
     def split_by_person(self, name: str) -> Sequence[EngineFrame]:
-        """Divide the rows into parts so that all rows of a person, as named in a column, are in one part."""
+        """Split the frame so that all rows of a person, who is named in column `name`, are in one part."""
         return [type(self)(each, self.keep) for each in self.engine.split_by_person(name)]
 
     def with_conditions(self, keep: Iterable[Keep]) -> EngineFrame:
-        """Return the frame with conditions that let the engine read fewer rows, as far as they fit the types."""
+        """Return the frame whose engine reads fewer rows, by the conditions that fit the columns' types."""
         if not self.engine.keeps:
             return self
         types: Any = self.engine.empty()
-        fitting = (_applicable(each, types.schema.field(each.column).type) for each in keep)
+        fitting = (_adapted_condition(each, types.schema.field(each.column).type) for each in keep)
         return type(self)(self.engine, tuple(each for each in fitting if each is not None))
 
 
-def _applicable(keep: Keep, dtype: Any) -> Keep | None:
+def _adapted_condition(keep: Keep, dtype: Any) -> Keep | None:
     """Return a condition adapted to a column's type; None if it does not fit the type."""
     from pyarrow import types
 
@@ -139,12 +139,12 @@ def _names_of_reads(reads: Iterable[Read]) -> list[str]:
 
 @dataclass(frozen=True)
 class TablePart:
-    """A sequence of tables as batches of raw columns."""
+    """A sequence of tables, read as batches of raw columns."""
 
     tables: Iterator[object]
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Iterate over the rows in batches of at most `size`."""
+        """Yield the rows in batches of at most `size`."""
         from dfprivacy._table.frames.columns import read_column  # which imports Arrow
 
         names = _names_of_reads(reads)
@@ -154,7 +154,7 @@ class TablePart:
 
 
 def _module_for_table(table: object) -> Any:
-    """Return the module that reads a table: the one for Arrow, pandas or Polars."""
+    """Return the module of this package that reads a table: `arrow`, `pandas` or `polars`."""
     library = "arrow"
     for kind in type(table).__mro__:
         if (found := kind.__module__.partition(".")[0]) in {"pandas", "polars"}:
@@ -164,7 +164,7 @@ def _module_for_table(table: object) -> Any:
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """The outcome of one part of a table: a value or an error's type, the rows read, and the worker's versions.
+    """Result of a task on one part of a table: its value or error type, its number of rows, its worker's versions.
 
     With digests of the code of packages other than this one.
     """
@@ -177,7 +177,7 @@ class Outcome(Generic[T]):
 
 
 class ClusterFrame(EngineFrame):
-    """Frame of a table on a cluster, where tasks run."""
+    """Frame of a table on a cluster, whose workers run functions on its parts."""
 
     engine: Cluster
     elsewhere = True
@@ -191,7 +191,7 @@ class ClusterFrame(EngineFrame):
         portable: bool,
         enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
-        """Apply a function on the cluster, part by part.
+        """Apply a function to each part of the table on the cluster, and return the results in order.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class ClusterFrame(EngineFrame):
 
 
 def _checked_value(outcome: Outcome[T] | None, *, portable: bool) -> T:
-    """Return the value of an outcome; raise a ReadError if the work failed, or the worker's versions differ."""
+    """Return an outcome's value; raise a ReadError if the task failed, or if the worker has other versions."""
     if outcome is None:
         raise read_error(
             "A worker has no dfprivacy, or lacks a library that dfprivacy needs.",
@@ -237,7 +237,7 @@ def _checked_value(outcome: Outcome[T] | None, *, portable: bool) -> T:
         )
     if outcome.by[0] != describe_environment()[0]:
         raise read_error(
-            f"A worker has dfprivacy {outcome.by[0]}, and this process {describe_environment()[0]}.",
+            f"A worker has dfprivacy {outcome.by[0]}, and this process has {describe_environment()[0]}.",
             "Install the same version on all workers.",
         )
     for name, digest in outcome.code:
@@ -253,15 +253,15 @@ def _checked_value(outcome: Outcome[T] | None, *, portable: bool) -> T:
         )
     if not portable and outcome.by != describe_environment():
         raise read_error(
-            "A worker's processor, NumPy or C library is not like this process's, and may give exponentials and "
-            "cosines another last bit: the sum would depend on which worker reads which row.",
-            "Use workers like this process; counts, moments and their products run on any worker.",
+            "A worker's processor, NumPy or C library is not like this process's, so the last bits of exponentials "
+            "and cosines may differ: the sum would depend on which worker reads which row.",
+            "Use workers with the processor and libraries of this process; counts and moments run on any worker.",
         )
     return outcome.value
 
 
 def frame_of_engine(engine: object) -> Frame:
-    """Return the frame of an engine."""
+    """Return the frame that reads an engine's table."""
     if not isinstance(engine, Engine):
         raise PluginError(
             f"The entry point returned {type(engine).__name__}, not an engine.",
@@ -271,7 +271,7 @@ def frame_of_engine(engine: object) -> Frame:
 
 
 def _function_for_worker(work: bytes) -> Callable[[Iterator[object]], bytes]:
-    """Wrap a function so that it is pickled with its code, and a worker without the package can report that."""
+    """Return a function that runs pickled work on a worker, and returns b"" if the worker lacks dfprivacy."""
 
     def run_on_tables(tables: Iterator[object]) -> bytes:
         try:
@@ -284,7 +284,7 @@ def _function_for_worker(work: bytes) -> Callable[[Iterator[object]], bytes]:
 
 
 def run_on_worker(work: bytes, tables: Iterator[object]) -> bytes:
-    """Run a pickled function on a worker; of an error, return the type only, as its text may quote the data."""
+    """Run a pickled function on a worker, and return the pickled `Outcome`, without the text of an error."""
     rows = 0
     names, pickled = pickle.loads(work)  # noqa: S301 - the driver's
     code = tuple((name, digest_of_package(name)) for name in names)
@@ -305,7 +305,7 @@ def run_on_worker(work: bytes, tables: Iterator[object]) -> bytes:
 
 @cache
 def describe_environment() -> tuple[str, ...]:
-    """Return the versions, the processor and test values, which decide the last bits of an answer."""
+    """Return the versions, the processor and a digest of test values, which decide the last bits of results."""
     module = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     features = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
     able = ",".join(sorted(name for name, has in features.items() if has))
@@ -322,7 +322,7 @@ def describe_environment() -> tuple[str, ...]:
 
 
 def _digest_of_last_bits() -> str:
-    """Return a digest of values of exp, log, sin and others, as builds of one version may differ in last bits.
+    """Return a digest of values of exp, log, sin and others, whose last bits may differ between builds.
 
     Where two libraries differ, they do so in some hundredths of all results; here are 8,188 of each function.
     """
@@ -371,7 +371,7 @@ def _defining_module(thing: Any) -> str:
 
 @cache
 def digest_of_package(package: str) -> str:
-    """Return a digest of a package's source, in a folder or a zip; empty if there is none."""
+    """Return a digest of a package's source files, in a folder or a zip; empty if they cannot be read."""
     try:
         spec = find_spec(package)
         if spec is None:

@@ -1,4 +1,4 @@
-"""Tables in files and databases: declared names and types of columns, and the tables."""
+"""Readers of tables, and of their column names and types, from files and databases."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def declared_columns(path: str | os.PathLike[str]) -> list[tuple[str, str]]:
     names = [name.strip() for name, _ in columns]  # that of an index may be empty
     if kind == "csv" and (not any(names) or len({*names}) < len(names) or any(map(_is_value, names))):
         raise ArgumentError(
-            f"The first line of {file} is not a header: it is empty, or has values or repetitions.",
-            "Write the names of the columns into the first line. That line is not shown here, as it may be a row.",
+            f"The first line of {file} is not a header: it is empty, contains a number or date, or repeats a name.",
+            "Write the names of the columns into the first line. It is not quoted here, as it may hold data.",
         )
     return columns
 
 
 def open_table(path: str | os.PathLike[str]) -> Any:
-    """Read a table from a file.
+    """Read a table from a Parquet, Arrow or CSV file.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def open_table(path: str | os.PathLike[str]) -> Any:
 
 
 def open_database_table(where: str | os.PathLike[str], table: str) -> Any:
-    """Open a table of a database.
+    """Open a table of a DuckDB file, or read one from the database at an address.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def open_database_table(where: str | os.PathLike[str], table: str) -> Any:
         import duckdb
     except ImportError:
         raise MissingDependency(
-            "Tables of DuckDB need duckdb.", 'Install it: pip install "dfprivacy[duckdb]".'
+            "Reading a DuckDB table needs the package duckdb.", 'Install it: pip install "dfprivacy[duckdb]".'
         ) from None
     from dfprivacy._table.frames.arrow import DuckTableEngine
 
@@ -160,7 +160,7 @@ def _file_and_kind(path: str | os.PathLike[str]) -> tuple[Path, str]:
             if not file.is_file():
                 raise ArgumentError(f"There is no file {file}.", "Check its path.")
             return file, kind
-    raise ArgumentError(f"The name of {file} has no known ending.", "It ends in .parquet, .arrow or .csv.")
+    raise ArgumentError(f"The file type of {file} is unknown.", "Use a file named *.parquet, *.arrow or *.csv.")
 
 
 def _read_or_refuse(work: Callable[[], Any]) -> Any:
@@ -201,7 +201,7 @@ def _arrow_types(file: Path) -> list[tuple[str, str]]:
 
 
 def _type_as_text(kind: Any) -> str:
-    """Return a type of Arrow as text; the type of the values for a dictionary."""
+    """Return an Arrow type as text; for a dictionary type, the type of its values."""
     return (
         _type_as_text(kind.value_type) if hasattr(kind, "value_type") and hasattr(kind, "index_type") else str(kind)
     )

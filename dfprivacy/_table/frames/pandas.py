@@ -1,4 +1,4 @@
-"""pandas DataFrames."""
+"""Engine for pandas DataFrames."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from pandas.api import types
 
 from dfprivacy._table.frames import Read
-from dfprivacy._table.frames.columns import Column, matching_rows, names_as_bytes, read_column
+from dfprivacy._table.frames.columns import Column, identifiers_as_bytes, matching_rows, read_column
 from dfprivacy.engines import Engine, Keep
 from dfprivacy.schema.values import Dictionary
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def adapt(frame: object) -> Engine | None:
-    """Return the engine of a DataFrame, None for anything else."""
+    """Return the engine for a pandas DataFrame; None for any other object."""
     return PandasEngine(frame) if isinstance(frame, pd.DataFrame) else None
 
 
 class PandasEngine(Engine):
-    """A DataFrame in memory."""
+    """A pandas DataFrame in memory."""
 
     library = "pandas"
     settled = True
@@ -35,7 +35,7 @@ class PandasEngine(Engine):
         self._frame = frame
 
     def empty(self) -> pd.DataFrame:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
         return self._frame.iloc[:0]
 
     def rows(self) -> int:
@@ -49,30 +49,30 @@ class PandasEngine(Engine):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another DataFrame, in memory."""
+        """Join with another pandas DataFrame in memory."""
         if not isinstance(other, PandasEngine):
             return None
         return PandasEngine(join_frames(self._frame, other._frame, on, how, own, others))  # noqa: SLF001
 
 
 def names(frame: pd.DataFrame) -> list[str]:
-    """Return the names of the columns, duplicates included."""
+    """Return the column names of a DataFrame as strings, duplicates included."""
     return [str(name) for name in frame.columns]
 
 
 def column(frame: pd.DataFrame, name: str) -> Column:
-    """Return an empty column of the same type."""
+    """Return an empty column with the type of a DataFrame's column."""
     return _raw_column(_columns_by_position(frame, [name])[name].iloc[:0])
 
 
 def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Cut some columns into parts of at most `size` rows."""
+    """Yield some columns in parts of at most `size` rows: the number of rows, and the columns."""
     whole = {
         name: _convert_without_copy(series, size) for name, series in _columns_by_position(frame, wanted).items()
     }
     for start in range(0, len(frame), size):
         part = slice(start, min(start + size, len(frame)))
-        yield part.stop - start, {name: _part(column, part) for name, column in whole.items()}
+        yield part.stop - start, {name: _column_slice(column, part) for name, column in whole.items()}
 
 
 def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
@@ -81,9 +81,9 @@ def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def divide_by_person(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
-    """Divide rows by a hash of the person that a column names; rows without a person are together."""
+    """Split a DataFrame into parts by a hash of the column that names people; rows without a person are in one."""
     people = _people(frame, by)
-    part = [zlib.crc32(name) % parts for name in names_as_bytes(people.values, np.arange(len(people.values)))]
+    part = [zlib.crc32(name) % parts for name in identifiers_as_bytes(people.values, np.arange(len(people.values)))]
     of_rows = np.array([*part, 0])[people.codes]
     return [frame.iloc[np.flatnonzero(of_rows == each)] for each in range(parts)]
 
@@ -96,7 +96,7 @@ def join_frames(
     own: Sequence[str],
     others: Sequence[str],
 ) -> pd.DataFrame:
-    """Join two DataFrames by the people that a column names, as `dfprivacy.engines.Engine.join` does."""
+    """Join two DataFrames on a column that names people, as `dfprivacy.engines.Engine.join` does."""
     of_left, of_right = matching_rows(_people(left, on), _people(right, on), how)
     columns = {name: each.take(of_left) for name, each in _columns_by_position(left, own).items()}
     for name, each in _columns_by_position(right, others).items():
@@ -105,7 +105,7 @@ def join_frames(
 
 
 def concatenate(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Concatenate the rows of DataFrames; where their types differ, as Python objects, which rounds no number."""
+    """Concatenate DataFrames by rows; if their types differ, as Python objects, so that no number is rounded."""
     alike = all(frame.dtypes.equals(frames[0].dtypes) for frame in frames)
     return pd.concat(frames if alike else [frame.astype(object) for frame in frames])
 
@@ -115,24 +115,24 @@ def _people(frame: pd.DataFrame, by: str) -> Any:
 
 
 def _columns_by_position(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, pd.Series[Any]]:
-    """Return columns by position: a name need not be a string in pandas."""
+    """Return columns by name, selected by position, as column labels in pandas need not be strings."""
     places = {name: at for at, name in reversed(list(enumerate(names(frame))))} if wanted else {}
     return {name: frame.iloc[:, places[name]] for name in wanted}
 
 
 def _convert_without_copy(column: pd.Series[Any], size: int) -> Any:
-    """Convert a whole column if nothing is copied (numbers, codes of few categories); else return it unchanged."""
+    """Convert a whole column as `_raw_column` does if that copies nothing; else return it unchanged."""
     dtype: Any = column.dtype
     few = isinstance(dtype, pd.CategoricalDtype) and len(dtype.categories) <= size
     return _raw_column(column) if few or (isinstance(dtype, np.dtype) and dtype.kind in "biuf") else column
 
 
-def _part(column: Any, rows: slice) -> Column:
+def _column_slice(column: Any, rows: slice) -> Column:
     return _raw_column(column.iloc[rows]) if isinstance(column, pd.Series) else column[rows]
 
 
 def _raw_column(column: pd.Series[Any]) -> Column:
-    """Return a part of a column as Arrow, NumPy or Python objects."""
+    """Convert a part of a column to an Arrow or NumPy array, a `Dictionary` or a list of Python objects."""
     dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         if len(dtype.categories) > len(column):  # not worth looking through

@@ -1,4 +1,4 @@
-"""Polars DataFrames, and LazyFrames streamed."""
+"""Engines for Polars DataFrames and LazyFrames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from dfprivacy._table.frames import TOGETHER, free_name, redact_errors
+from dfprivacy._table.frames import TOGETHER, redact_errors, unused_name
 from dfprivacy.engines import Engine, Keep
 from dfprivacy.errors import DPError, ReadError
 
@@ -25,35 +25,35 @@ _alive: set[int] = set()  # processes in which Polars' threads were seen at work
 
 
 def adapt(frame: object) -> Engine | None:
-    """Return the engine of a DataFrame or LazyFrame, None for anything else."""
+    """Return the engine for a Polars DataFrame or LazyFrame; None for any other object."""
     if isinstance(frame, pl.DataFrame):
         return PolarsEngine(frame)
     return LazyEngine(frame) if isinstance(frame, pl.LazyFrame) else None
 
 
 def _check_threads() -> None:
-    """Raise a ReadError if Polars' threads were lost in a fork, where reading would never end."""
+    """Raise a ReadError if Polars' threads were lost in a fork, as reading would never end without them."""
     if os.getpid() in _alive:  # threads that are there stay there
         return
-    probe = threading.Thread(target=_probe, daemon=True)
+    probe = threading.Thread(target=_run_probe_query, daemon=True)
     probe.start()
     probe.join(PROBE_SECONDS)
     if probe.is_alive():
         raise ReadError(
             "This process was forked from another that had used Polars, whose threads do not survive a fork.",
-            "Start workers by 'spawn' or 'forkserver', or before Polars is first used.",
+            "Start processes with multiprocessing's 'spawn' or 'forkserver', or before Polars is first used.",
         ).after(DPError.outcome)
     _alive.add(os.getpid())
 
 
-def _probe() -> None:
+def _run_probe_query() -> None:
     frame = pl.DataFrame({"a": [0], "b": [0]}).select("a", "b")
     for _ in _stream(frame.lazy()):
         pass
 
 
 class PolarsEngine(Engine):
-    """A DataFrame in memory."""
+    """A Polars DataFrame in memory."""
 
     library = "polars"
     settled = True
@@ -62,7 +62,7 @@ class PolarsEngine(Engine):
         self._frame = frame
 
     def empty(self) -> pl.DataFrame:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
         return self._frame.clear()
 
     def rows(self) -> int:
@@ -84,14 +84,14 @@ class PolarsEngine(Engine):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another frame: in memory if both are, else by a query."""
+        """Join with another Polars frame: in memory if both are DataFrames, else as a lazy query."""
         if not isinstance(other, PolarsEngine):
             return None
         left, right = self._lazy, other._lazy  # noqa: SLF001
         kinds = {self.empty().schema[on], other.empty().schema[on]}
         alike = len(kinds) == 1 and kinds.isdisjoint({pl.Categorical(), pl.Enum})
         who = pl.col(on) if alike else pl.col(on).cast(pl.String)  # exact: other types could be rounded
-        key = free_name("who", [*own, *others])
+        key = unused_name("who", [*own, *others])
         joined = left.select(*own, who.alias(key)).join(
             right.filter(pl.col(on).is_not_null()).select(*others, who.alias(key)),
             on=key,
@@ -104,7 +104,7 @@ class PolarsEngine(Engine):
 
 
 class LazyEngine(PolarsEngine):
-    """A LazyFrame, run by the streaming engine at every pass, never held as a whole."""
+    """A Polars LazyFrame, run by the streaming engine for every pass, and never in memory as a whole."""
 
     settled = False
 
@@ -114,7 +114,7 @@ class LazyEngine(PolarsEngine):
         self._schema = redact_errors(frame.collect_schema)
 
     def empty(self) -> pl.DataFrame:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
         return pl.DataFrame(schema=self._schema)
 
     @property
@@ -126,7 +126,7 @@ class LazyEngine(PolarsEngine):
         return int(self._query.select(pl.len()).collect(engine="streaming").item())
 
     def split_by_person(self, column: str) -> Sequence[Engine]:
-        """Divide the rows by a hash of the person, if Polars can hash the column's type."""
+        """Split the rows into parts by a hash of the column that names people, if Polars can hash its type."""
         kind = self._schema[column]
         parts = -(-self.rows() // TOGETHER) if kind.is_integer() or kind in (pl.String, pl.Binary) else 1
         if parts <= 1:
@@ -135,12 +135,12 @@ class LazyEngine(PolarsEngine):
         return [LazyEngine(self._query.filter(hashed == part)) for part in range(parts)]
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pl.DataFrame]:  # noqa: ARG002
-        """Read some columns, a limited number of rows at a time."""
+        """Yield some columns, a limited number of rows at a time."""
         return _stream(self._query.select(columns))
 
 
 def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
-    """Run a query, and yield its rows in order.
+    """Run a lazy query, and yield its rows in order, as DataFrames.
 
     `collect_batches` would end early, without an error, where a thread of Polars panics: over a file that was cut.
     """
@@ -175,17 +175,17 @@ def _stream(frame: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def names(frame: pl.DataFrame) -> list[str]:
-    """Return the names of the columns."""
+    """Return the column names of a DataFrame."""
     return frame.columns
 
 
 def column(frame: pl.DataFrame, name: str) -> Column:
-    """Return an empty column of the same type."""
+    """Return an empty column with the type of a DataFrame's column."""
     return _raw_column(frame[name][:0])
 
 
 def batches(frame: pl.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Cut some columns into parts of at most `size` rows."""
+    """Yield some columns in parts of at most `size` rows: the number of rows, and the columns."""
     for part in frame.iter_slices(size):
         if part.height:
             yield part.height, {name: _raw_column(part[name]) for name in wanted}
@@ -197,7 +197,7 @@ def lists(frame: pl.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _raw_column(column: pl.Series) -> Column:
-    """Return a column as Arrow; Python objects as a list."""
+    """Convert a column to an Arrow array, or to a list if it holds Python objects."""
     if column.dtype == pl.Object:
         return column.to_list()
     if column.dtype in (pl.Int128, pl.UInt128):  # Arrow has none; their digits are exact, and read as numbers

@@ -1,4 +1,4 @@
-"""DataFrames of Spark: batches of Arrow, on the executors that have them."""
+"""Engine for Spark DataFrames, read as Arrow batches on their executors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, functions
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from dfprivacy._table.frames import free_name
+from dfprivacy._table.frames import unused_name
 from dfprivacy.engines import Cluster, Engine, Keep
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def adapt(frame: object) -> Engine | None:
-    """Return the engine of a DataFrame of Spark, None for anything else."""
+    """Return the engine for a Spark DataFrame; None for any other object."""
     if not isinstance(frame, DataFrame):
         return None
     context = getattr(frame.sparkSession, "_sc", None)  # there is none with Spark Connect
@@ -28,7 +28,7 @@ def adapt(frame: object) -> Engine | None:
 
 
 class SparkEngine(Cluster):
-    """A DataFrame of Spark, a plan that is run anew at every pass.
+    """A Spark DataFrame: a query plan, run anew for every pass over its rows.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class SparkEngine(Cluster):
         self._places = places
 
     def empty(self) -> pa.Table:
-        """Return a table without rows."""
+        """Return a table with the same columns and no rows."""
         known = to_arrow_schema(self._frame.schema).empty_table()
         return known.drop_columns([*self._places]) if self._places else known
 
@@ -57,24 +57,24 @@ class SparkEngine(Cluster):
         return int(self._frame.count())
 
     def split_by_person(self, column: str) -> list[SparkEngine]:
-        """Divide the rows by person, each part in the order of the rows."""
+        """Return an engine with each person's rows in one part, in their original order."""
         return [SparkEngine(self._frame, column, self._places)]
 
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another DataFrame, by a plan."""
+        """Join with another Spark DataFrame, as a query plan."""
         if not isinstance(other, SparkEngine):
             return None
         names, sides = [*own, *others], []
         places: list[str] = []
         keys: list[str] = []
         for each, columns in ((self, own), (other, others)):
-            keys.append(free_name("who", [*names, *places, *keys]))
+            keys.append(unused_name("who", [*names, *places, *keys]))
             # Bytes are compared exactly: other types could be rounded, and letters taken for others.
             chosen = [_column_expression(on).cast("string").cast("binary").alias(keys[-1])]
             for place in [*map(_column_expression, each._places)] or [functions.monotonically_increasing_id()]:  # noqa: SLF001
-                places.append(free_name("place", [*names, *places, *keys]))
+                places.append(unused_name("place", [*names, *places, *keys]))
                 chosen.append(place.alias(places[-1]))
             sides.append(each._frame.select(*map(_column_expression, columns), *chosen))  # noqa: SLF001
         met = _column_expression(keys[0]) == _column_expression(keys[1])
@@ -82,7 +82,7 @@ class SparkEngine(Cluster):
         return SparkEngine(joined.select(*map(_column_expression, [*own, *others, *places])), None, places)
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:
-        """Fetch the batches, a partition at a time."""
+        """Yield the rows as Arrow tables, fetched one partition at a time."""
 
         def write_batches(batches: Iterable[Any]) -> Iterator[Any]:
             import pyarrow as pa
@@ -99,7 +99,7 @@ class SparkEngine(Cluster):
     def run(
         self, columns: Sequence[str], keep: Sequence[Keep], work: Callable[[Iterator[object]], bytes]
     ) -> Iterator[bytes]:
-        """Call a function on each partition."""
+        """Call a function on each partition, on its executor, and yield the results."""
 
         def work_on_batches(batches: Iterable[Any]) -> Iterator[Any]:  # pickled with its code: see `Cluster.run`
             import pyarrow as pa
@@ -117,7 +117,7 @@ class SparkEngine(Cluster):
         chosen = [*map(_column_expression, columns)]
         if self._by is None:
             return frame.select(*chosen)
-        new = free_name("place", columns)
+        new = unused_name("place", columns)
         places = [*map(_column_expression, self._places or [new])]
         made = places if self._places else [functions.monotonically_increasing_id().alias(new)]
         parts = frame.select(*chosen, *made).repartition(_column_expression(self._by))
