@@ -187,7 +187,7 @@ def test_features_in_words(features, words, shape, support):
 
 REFUSED = [
     *((lambda w=w: Beyond(X, weight=w), "not a power of two") for w in (0.0, -1.0, 3.0, math.inf, math.nan)),
-    *((lambda d=d: Moments(X, degree=d), "degree 1 or 2") for d in (0, 3, "2", None)),
+    *((lambda d=d: Moments(X, degree=d), "degree=1 or degree=2") for d in (0, 3, "2", None)),
     *((lambda d=d, c=c: Moments(X, degree=d, count=c), "is unknown")
       for d, c in ((1, "beside"), (2, "no"), (2, None))),
     *((lambda o=o: Moments(X, centred=True, **o), "centred") for o in ({"degree": 1}, {"count": True})),
@@ -209,7 +209,7 @@ REFUSED = [
     *((lambda t=t: Given(X, tally=t), "not a pair of finite numbers") for t in ((0, 0), (1,), (math.inf, 1))),
     *((lambda b=b: Weighted(Column("w", bounds=b), Count()), "not negative") for b in ((-1.0, 1.0), (-2.0, 0.0))),
     (lambda: Weighted(BY, Count()), "not negative"),
-    (lambda: Weighted(X, Moments(X, degree=1, count=True)), "as its weights"),
+    (lambda: Weighted(X, Moments(X, degree=1, count=True)), "as the weights"),
     *((lambda f=f: Weighted(X, f), "add up to at most 1") for f in (Moments(Y), Stack(Count(), Count()))),
     *((lambda s=s: Weighted(X, Count(), square=s), "power of two") for s in (-1.0, 3.0, math.inf, math.nan)),
     (Stack, "no features"),

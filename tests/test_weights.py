@@ -176,7 +176,7 @@ def test_a_regression_is_that_of_statsmodels(neighbors):
     assert fit.nobs == pytest.approx(len(frame), abs=1)
     assert (fit.weights, plain.weights) == ("w", None)
     assert "for the population that 'w' stands for" in " ".join(str(fit).split())
-    with pytest.raises(dp.ArgumentError, match="as its weights"):
+    with pytest.raises(dp.ArgumentError, match="as the weights"):
         view.ols("y ~ x + w", weights="w", epsilon=1)
     few = view.ols("y ~ x", weights="w", epsilon=0.01, fresh=True)
     assert few.low["x"] < known.params["x"] < few.high["x"]
@@ -237,7 +237,7 @@ def test_log_odds_of_equal_weights_are_those_without():
 
 
 @pytest.mark.parametrize(("asked", "weights", "words"), [
-    ("ill ~ x + w", "w", "as its weights"), ("ill ~ x", "ill", "needs a number"), ("ill ~ x", "x", "not negative"),
+    ("ill ~ x + w", "w", "as the weights"), ("ill ~ x", "ill", "needs a number"), ("ill ~ x", "x", "not negative"),
     ("ill ~ x", "nowhere", "no column"),
 ])  # fmt: skip
 def test_weights_of_log_odds_that_are_refused(asked, weights, words):
@@ -349,7 +349,7 @@ def test_values_that_are_found_are_not_weighted():
 
 @pytest.mark.parametrize(("weights", "bounds", "words"), [
     ("w", (-1, 250), "not negative"),
-    ("w", (0, 1e200), "too large"), ("w", (-3, 0), "some are above 0"), ("income", (0, 250), "as its weights"),
+    ("w", (0, 1e200), "too large"), ("w", (-3, 0), "some are above 0"), ("income", (0, 250), "as the weights"),
     ("rich", (0, 250), "needs a number"), ("nowhere", (0, 250), "no column"),
 ])  # fmt: skip
 def test_weights_that_are_refused(weights, bounds, words):

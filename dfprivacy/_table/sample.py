@@ -65,7 +65,7 @@ class Sample:
 
     @property
     def sampling(self) -> str:
-        """Note on the sampling error of a mean: its sd times the square root of 1/rows - 1/of."""
+        """Sentence on the sampling error of a mean: its sd times the square root of 1/rows - 1/of."""
         if self.rows is None or self.of is None:
             add = f"{math.sqrt(1 - self.share):.3g} standard deviations of its column, divided by √rows,"
         else:

@@ -152,7 +152,7 @@ def _run_analysts(options: argparse.Namespace) -> int:
 
 
 def _give_share(ledger: Ledger, name: str, options: argparse.Namespace) -> None:
-    """Give an analyst a share of an account's budget, which cannot be changed later."""
+    """Assign an analyst a share of an account's budget, which cannot be changed later."""
     cap, accounts = positive_price("--cap", options.cap), ledger.accounts()
     if options.account is None and len(accounts) != 1:
         raise ArgumentError(

@@ -114,7 +114,7 @@ class Case:
         return {**{name: tuple(values) for name, values in self.categories.items()}, **which}
 
     @property
-    def agreed(self) -> tuple[str, ...]:
+    def unchangeable_fields(self) -> tuple[str, ...]:
         """Fields of a row on which neighbouring tables agree: public columns, and the row's table."""
         return (*self.public, *([self.other] if self.other else []))
 
@@ -277,12 +277,12 @@ def _filled_rows(case: Case, rows: Sequence[Row], at: Callable[[float, float], f
 
 
 def _private_columns(case: Case) -> Row:
-    return {name: values[0] for name, values in case.domains.items() if name not in case.agreed}
+    return {name: values[0] for name, values in case.domains.items() if name not in case.unchangeable_fields}
 
 
 def _changeable_columns(case: Case) -> list[str]:
     """Return the names of the columns on which neighbouring tables may differ."""
-    return [name for name in case.columns if name not in case.agreed]
+    return [name for name in case.columns if name not in case.unchangeable_fields]
 
 
 def _numeric_columns(case: Case) -> list[str]:
@@ -371,11 +371,11 @@ def few_rows(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
     list of dict
         Those of the class of the table's first row first.
     """
-    agreed = case.agreed if case.neighbors == "replace_one" else ()
-    classes = _distinct_rows([{name: row[name] for name in agreed} for row in rows])
+    unchangeable_fields = case.unchangeable_fields if case.neighbors == "replace_one" else ()
+    classes = _distinct_rows([{name: row[name] for name in unchangeable_fields} for row in rows])
     classes = [classes[0], *classes[1:][-most + 1 :]]
-    private = {name: case.bounds[name] for name in _numeric_columns(case) if name not in agreed}
-    ends = {**private, **{name: values for name, values in case.domains.items() if name not in agreed}}
+    private = {name: case.bounds[name] for name in _numeric_columns(case) if name not in unchangeable_fields}
+    ends = {**private, **{name: values for name, values in case.domains.items() if name not in unchangeable_fields}}
     count = math.prod(map(len, ends.values()))
     picked = sorted({round(at * (count - 1) / (_MAX_PER_CLASS - 1)) for at in range(_MAX_PER_CLASS)})
     places = np.transpose(np.unravel_index(picked, [*map(len, ends.values())])) if ends else [()]

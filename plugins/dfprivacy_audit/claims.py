@@ -45,7 +45,7 @@ def features_are_what_they_say(audit: Audit) -> str:
     with recorded_measurements() as measurements:
         stage.trace(audit.rows, transcript=audit.first_run.given)
     things = [part for each in measurements for thing in each.things for part in components(thing)]
-    public = {name: first[name] for name in audit.case.agreed}
+    public = {name: first[name] for name in audit.case.unchangeable_fields}
     odd = [
         with_first_row(audit.rows, {**row, **public}) for row in candidate_rows(audit.case, count=0)[:_SINGLE_ROWS]
     ]

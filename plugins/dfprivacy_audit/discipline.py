@@ -410,11 +410,11 @@ def explains_for_nothing(audit: Audit) -> str:
 def same_on_every_frame(audit: Audit) -> str:
     """Catch sums that depend on other rows, their order, batches or the library, and changes of given tables."""
     rng, local = np.random.default_rng(3), audit.mechanism.local
-    public = {repr([row[name] for name in audit.case.agreed]) for row in audit.rows}
+    public = {repr([row[name] for name in audit.case.unchangeable_fields]) for row in audit.rows}
     others = [
         row
         for row in candidate_rows(audit.case, count=40)
-        if repr([row[name] for name in audit.case.agreed]) in public
+        if repr([row[name] for name in audit.case.unchangeable_fields]) in public
     ] or audit.rows
     rows = [*audit.rows, *(others[int(i)] for i in rng.integers(len(others), size=300))]
     first = audit.stage.trace(rows)

@@ -259,7 +259,7 @@ def worst_rows(case: Case, known: Family | None, first: Row) -> list[Row | None]
         None for no row.
     """
     pair = [row for row, _ in known.ranked_pairs[0]] if known else []
-    public = {name: first[name] for name in case.agreed} if case.neighbors == "replace_one" else {}
+    public = {name: first[name] for name in case.unchangeable_fields} if case.neighbors == "replace_one" else {}
     moved = [None if row is None else {**row, **public} for row in pair]
     return moved if moved == pair else [*moved, *pair]
 
@@ -635,7 +635,7 @@ def _change_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.G
     if steps and rng.random() < 1 / 2:
         one = steps[int(rng.integers(len(steps)))]
     if kept is not None and public_part(case, kept) != public_part(case, one):
-        kept = {**kept, **{name: one[name] for name in case.agreed}}
+        kept = {**kept, **{name: one[name] for name in case.unchangeable_fields}}
     return (one, kept) if at == 0 else (kept, one)
 
 

@@ -746,7 +746,7 @@ def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
     """Return the fields of a row on which neighbouring tables agree."""
     if row is None or case.neighbors == "add_remove":
         return ()
-    return tuple("missing" if _is_missing_value(row[name]) else row[name] for name in case.agreed)
+    return tuple("missing" if _is_missing_value(row[name]) else row[name] for name in case.unchangeable_fields)
 
 
 def neighboring(

@@ -71,9 +71,9 @@ class Features:
         squares: NDArray[np.float64] = self._scale * (self._centred.astype(np.float64) ** 2).sum(axis=1)
         return squares
 
-    def subset(self, there: NDArray[np.bool_]) -> Features:
+    def subset(self, mask: NDArray[np.bool_]) -> Features:
         """Return the features of the given rows only."""
-        kept = there[self.rows]
+        kept = mask[self.rows]
         return Features(self.rows[kept], self.steps[kept], self.weight)
 
     def covariance(self, y: Rows) -> float:

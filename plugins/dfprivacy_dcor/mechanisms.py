@@ -459,8 +459,12 @@ def hsic_interval(
     reach, share_reach = scale * math.log(1 / lost), share_scale * math.log(1 / lost)
     most, least = min(share + share_reach, 1.0), min(max(share - share_reach, ROWS_MIN / rows), 1.0)
 
-    def of(square: float, part: float) -> float:  # of m = part n rows: the square is times part², HSIC over (m-1)²
+    def hsic_of(square: float, part: float) -> float:  # of m = part n rows: square times part², HSIC over (m-1)²
         return min(max(square, 0.0) / units / (max(part, ROWS_MIN / rows) - 1 / rows) ** 2, _MAX_HSIC)
 
     square, middle = math.copysign(root**2, root) - 2 * scale**2, bounded_share(share, share_scale, rows)
-    return of(square, middle), of(max(root - reach, 0.0) ** 2, most), of(max(root + reach, 0.0) ** 2, least)
+    return (
+        hsic_of(square, middle),
+        hsic_of(max(root - reach, 0.0) ** 2, most),
+        hsic_of(max(root + reach, 0.0) ** 2, least),
+    )

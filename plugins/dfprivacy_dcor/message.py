@@ -67,7 +67,7 @@ class Part(Protocol):
     def squares(self) -> NDArray[np.float64]:
         """Squared distance of each row's point from the mean point of the block."""
 
-    def subset(self, there: NDArray[np.bool_]) -> Part:
+    def subset(self, mask: NDArray[np.bool_]) -> Part:
         """Return the block restricted to the rows of a mask."""
 
     def covariance(self, y: Rows) -> float:
@@ -76,7 +76,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Exact):
-    """Estimate, without noise and not private, of the dependence of the owner's rows on a message.
+    """Distance correlation of a table with another party's message, without noise; only for the table's owner.
 
     It is no release. The other party's rows stay protected, as all of it follows from their message.
 
@@ -111,7 +111,7 @@ class Estimate(Exact):
 
 
 def read_numbers(y: Any) -> NDArray[np.float64]:
-    """Return the owner's numbers as an array, after checking that no number is missing."""
+    """Return the table owner's numbers y as an array, after checking that none is missing."""
     try:
         numbers = np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
@@ -156,7 +156,7 @@ def _unbiased_covariance(m: int, first: Any, second: Any, third: Any) -> Any:
 
 
 def distance_variance(y: NDArray[np.float64]) -> float:
-    """Compute the unbiased squared distance variance of the owner's numbers y."""
+    """Compute the unbiased squared distance variance of the numbers y."""
     sums, squares = _distance_sums(np.sort(y) if y.ndim == 1 else y)
     return float(_unbiased_covariance(len(y), squares, sums @ sums, sums.sum() ** 2))
 
@@ -318,7 +318,7 @@ class Message(Release, ABC):
         seed: int | None = None,
         alpha: float = 0.05,
     ) -> Estimate:
-        """Estimate without noise the dependence of the owner's numbers y on the message; not private for y.
+        """Estimate the distance correlation of own numbers y with the message, without noise that protects y.
 
         Parameters
         ----------

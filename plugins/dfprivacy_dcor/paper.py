@@ -147,9 +147,9 @@ class ProjectedRows:
         squares: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
         return squares
 
-    def subset(self, there: NDArray[np.bool_]) -> ProjectedRows:
+    def subset(self, mask: NDArray[np.bool_]) -> ProjectedRows:
         """Return the projection of the rows of a mask."""
-        kept = there[self.rows]
+        kept = mask[self.rows]
         return ProjectedRows(self.rows[kept], Line(self.line.values[kept], self.line.bits), self.width)
 
     def covariance(self, y: Rows) -> float:

@@ -476,7 +476,7 @@ def estimate_of(
     seed: Annotated[int, Range(0)] | None = None,
     alpha: Probability = 0.05,
 ) -> Estimate:
-    """Estimate without noise how columns depend on another party's columns; only for the table's owner.
+    """Estimate the distance correlation with another party's columns without noise; only for the table's owner.
 
     Parameters
     ----------

@@ -313,10 +313,10 @@ class Products:
         sums = np.concatenate([[rows] * self.counted, np.zeros(p), second])
         typical = replace(self, values=sums, size=None if self.size is None else round(rows))
         if name == "covariance":
-            return float(infer(typical, _identity).noise_standard_error[0, 1]) / SD**2
-        if (2 * _CLEAR_ERRORS * infer(typical, _variances).noise_standard_error > SD**2).any():
+            return float(infer(typical, _covariance_entries).noise_standard_error[0, 1]) / SD**2
+        if (2 * _CLEAR_ERRORS * infer(typical, _diagonal_entries).noise_standard_error > SD**2).any():
             return None
-        return float(infer(typical, _correlations).noise_standard_error[0, 1])
+        return float(infer(typical, _correlation_entries).noise_standard_error[0, 1])
 
     def _covariances(self, sums: Numbers) -> Numbers:
         """Return covariances of y with divisor n - 1, shape (p, p, ...), from sums along the first axis."""
@@ -465,8 +465,8 @@ def corr(
 def conclude_corr(products: Products, *, recentre: bool, confidence: Probability = 0.95) -> Correlations:
     """Compute correlations from the noisy sums of columns and products."""
     variances = products.estimate.diagonal()[0]
-    unknown = variances <= _CLEAR_ERRORS * infer(products, _variances).noise_standard_error
-    found = infer(products, _correlations)
+    unknown = variances <= _CLEAR_ERRORS * infer(products, _diagonal_entries).noise_standard_error
+    found = infer(products, _correlation_entries)
     values, errors, (low, high) = found.estimate.copy(), found.noise_standard_error, found.interval(confidence)
     either = unknown[:, None] | unknown
     values[either], errors[either], low[either], high[either] = 0.0, 1.0, -1.0, 1.0
@@ -486,17 +486,19 @@ def conclude_corr(products: Products, *, recentre: bool, confidence: Probability
     )
 
 
-def _identity(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+def _covariance_entries(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+    """Return covariances unchanged, without sampling variance, as a parameter of `infer`."""
     return covariances, np.zeros(1), np.inf
 
 
-def _variances(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+def _diagonal_entries(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+    """Return the variances, without sampling variance, as a parameter of `infer`."""
     return covariances[range(len(covariances)), range(len(covariances))], np.zeros(1), np.inf
 
 
-def _correlations(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+def _correlation_entries(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
     """Divide covariances by the standard deviations of both columns, and clip the quotients to [-1, 1]."""
-    root = np.sqrt(np.maximum(_variances(covariances)[0], 1e-12))
+    root = np.sqrt(np.maximum(_diagonal_entries(covariances)[0], 1e-12))
     correlations = np.clip(covariances / (root[:, None] * root), -1.0, 1.0)
     correlations[range(len(root)), range(len(root))] = 1.0
     return correlations, np.zeros(1), np.inf
@@ -566,7 +568,7 @@ def conclude_cov(products: Products, *, recentre: bool, confidence: Probability 
     half = np.array([column.half for column in products.columns])
     with np.errstate(over="ignore"):
         units = np.minimum(np.outer(half, half), np.finfo(np.float64).max)
-    found = infer(products, _identity)
+    found = infer(products, _covariance_entries)
     values, errors, (low, high) = found.estimate, found.noise_standard_error, found.interval(confidence)
     np.fill_diagonal(low, np.maximum(np.diag(low), 0.0))
     np.fill_diagonal(high, np.maximum(np.diag(high), 0.0))

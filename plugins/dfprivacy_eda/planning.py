@@ -83,20 +83,20 @@ def _expected_error(sums: Sums, name: str, rows: float) -> tuple[float, float]:
 
 
 def _moment_planner(name: str) -> Any:
-    """Return a function that plans a mean, a sum, a variance or a standard deviation."""
+    """Return a function that computes the expected errors of a mean, sum, variance or standard deviation."""
 
-    def findings(curator: Curator, column: Column, *, weights: Column | None = None, **_: Any) -> Findings:
+    def plan_moment(curator: Curator, column: Column, *, weights: Column | None = None, **_: Any) -> Findings:
         if weights is not None:
             return _weighted_errors(curator, name, column, weights)
         error, relative = _expected_error(curator.planned, name, assumed_rows(curator))
         assumed = [] if name in {"mean", "sum"} else [f"the standard deviation is {SD * column.half:.4g}"]
         return {_error_label(curator, f"the {name}", *assumed): error, RELATIVE: relative}
 
-    return findings
+    return plan_moment
 
 
 def _weighted_errors(curator: Curator, name: str, column: Column, weights: Column) -> Findings:
-    """Plan a weighted mean or sum, for values and weights near the middle of their bounds."""
+    """Return the expected errors of a weighted mean or sum, for values and weights mid-way between bounds."""
     n = assumed_rows(curator)
     sums = curator.planned.expected_release([n], weights.mid / weights.high, SD)
     found = infer(sums, weighted_parameter(sums, name, (column.low, column.high)))
@@ -160,9 +160,9 @@ def _cell_sums(release: Counts | Crosstab, columns: Sequence[Column], size: int 
 
 
 def _answer_reader(name: str) -> Any:
-    """Return a function that computes a statistic from an earlier release."""
+    """Return a function that computes a statistic from an earlier release, if that is as accurate as a new one."""
 
-    def reader(
+    def read_release(
         curator: Curator,
         release: Release,
         column: Column | None = None,
@@ -184,7 +184,7 @@ def _answer_reader(name: str) -> Any:
         planned = [_expected_error(curator.planned, each, rows)[0] for each in names]
         return (errors[0], sums) if all(map(operator.le, errors, planned)) else None
 
-    return reader
+    return read_release
 
 
 def _cell_reader(
@@ -195,7 +195,7 @@ def _cell_reader(
     b: Column | None = None,
     **asked: Any,
 ) -> tuple[float, Cells] | None:
-    """Read counts of categories, or of combinations of two columns' categories, from a synthetic table."""
+    """Return counts of categories, or of pairs of categories, from a synthetic table, if accurate enough."""
     columns = tuple(each for each in (column, a, b) if each is not None)
     plain = asked.get("categories", "declared") == "declared" and asked.get("domain") is None
     if not plain or asked.get("weights") is not None or not isinstance(curator.planned, Cells):
@@ -208,20 +208,20 @@ def _cell_reader(
     return error, Cells.of_counts(counts, law, curator.size, columns)
 
 
-def _count_planner(what: str, of: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
-    """Return a function that plans noisy counts; `of` returns the number of cells that share the rows."""
+def _count_planner(what: str, n_cells: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
+    """Return a function that computes the expected errors of counts; `n_cells` counts the cells with the rows."""
 
-    def findings(curator: Curator, **asked: Any) -> Findings:
+    def plan_count(curator: Curator, **asked: Any) -> Findings:
         weights = asked.get("weights")  # of which a row has about the middle of the bounds
         unit, each = (1.0, 1.0) if weights is None else (weights.high, weights.mid)
         error = unit * noise_sd(curator, at)
         named = what.format("bin's count" if "bins" in asked else "count")
         return {
             f"expected standard error of {named}": error,
-            RELATIVE: error * of(curator, **asked) / (each * assumed_rows(curator)),
+            RELATIVE: error * n_cells(curator, **asked) / (each * assumed_rows(curator)),
         }
 
-    return findings
+    return plan_count
 
 
 _plan_keys = _count_planner("each count", lambda curator, **_: _TYPICAL_COUNT * len(curator.measured))
@@ -229,13 +229,13 @@ _plan_cells = _count_planner("each {}", lambda curator, **_: curator.planned.raw
 
 
 def _plan_counts(curator: Curator, **asked: Any) -> Findings:
-    """Plan a histogram, counts of categories, or a crosstab, with errors relative to the average count."""
+    """Return the expected errors of a histogram, of counts of categories or of a crosstab."""
     found = asked.get("categories") == "discover" or asked.get("domain") is not None
     return dict((_plan_keys if found else _plan_cells)(curator, **asked))
 
 
 def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
-    """Plan the number of distinct values, assumed to be half of the possible values."""
+    """Return the expected error of the number of distinct values, if half of the possible values occur."""
     known = len(column.categories or ())
     error = _root_mean_square(
         np.clip(noise_sd(curator) * _NORMAL_POINTS, *((-known / 2, known / 2) if known else (None, None)))
@@ -247,7 +247,7 @@ def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
 
 
 def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
-    """Plan the search for bounds, with the standard error of a count relative to a tenth of the rows."""
+    """Return the expected error of the search for bounds: that of a count, relative to a tenth of the rows."""
     error = noise_sd(curator)
     return {
         "approximate number of rows for an interval to be detected": threshold(error / math.sqrt(2), len(columns)),
@@ -256,7 +256,7 @@ def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Fin
 
 
 def _plan_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
-    """Plan quantiles: the standard error in units of the column, and in rows relative to a quarter of them."""
+    """Return the expected errors of quantiles, in units of the column and in rows."""
     what, shares = ("the median", [0.5]) if q is None else ("a quantile", [*np.atleast_1d(q)])
     moved = rows = 0.0
     if noise_sd(curator):
@@ -303,12 +303,12 @@ def _choice_variance(cuts: Array, off: Array, n: float, q: float, rows: float) -
 
 
 def _plan_describe(curator: Curator, **_: Any) -> Findings:
-    """Plan describe(): the largest standard error of each statistic over the columns."""
+    """Return the expected errors of describe(): for each statistic, the largest over the columns."""
     return _description_errors(curator, curator.planned)
 
 
 def _plan_report(curator: Curator, **_: Any) -> Findings:
-    """Plan report(): the standard errors of its description and of its correlations."""
+    """Return the expected errors of report(): of its description and of its correlations."""
     measured, products = curator.planned
     findings = _description_errors(curator, measured)
     correlations = {} if products is None else _correlation_error(curator, products, "correlation")
@@ -340,7 +340,7 @@ def _correlation_error(curator: Curator, products: Products, name: str) -> Findi
 
 
 def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
-    """Plan agg(): the standard error of each statistic, and the largest relative error."""
+    """Return the expected errors of agg(): the standard error of each statistic, and the largest relative one."""
     each = [
         (one, *_statistic_error(curator, curator.planned, one.column, one.statistic))
         for one in parse_aggregations(aggregations, named)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dfprivacy.estimates import Measured
     from dfprivacy.inference.engine import Inference
 
-__all__ = ["Anova", "anova", "check_anova", "draw_steps"]
+__all__ = ["Anova", "anova", "check_anova", "draw_descending_means"]
 
 _MIN_GROUP_ROWS = 10  # of a group: with fewer the level is not sure
 
@@ -352,7 +352,7 @@ def plan_anova(
     }
 
 
-def draw_steps(
+def draw_descending_means(
     rng: np.random.Generator,
     n: int,
     column: Column,
@@ -367,4 +367,4 @@ def draw_steps(
     return groups_in_steps(rng, n, column, by, groups, effect, spread, first)
 
 
-anova = anova.checks(check_anova).plans(plan_anova).assumes(draw_steps)
+anova = anova.checks(check_anova).plans(plan_anova).assumes(draw_descending_means)

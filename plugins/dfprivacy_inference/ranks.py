@@ -17,7 +17,7 @@ from dfprivacy.inference.planning import smallest_effect
 from dfprivacy.plotting import axes, legend_below, text_color, wrap_label
 from dfprivacy.schema import UNDECLARED, chosen_groups
 from dfprivacy.wording import number, pvalue, uncertainty
-from dfprivacy_inference.anova import check_anova, draw_steps
+from dfprivacy_inference.anova import check_anova, draw_descending_means
 from dfprivacy_inference.asking import (
     are_all_categories,
     assumed_rows,
@@ -755,12 +755,14 @@ def float_tuple(values: Any) -> tuple[float, ...]:
 
 
 mannwhitneyu = (
-    mannwhitneyu.checks(check_two_groups).plans(rank_planner("effect P(X > Y)", distance_text)).assumes(draw_steps)
+    mannwhitneyu.checks(check_two_groups)
+    .plans(rank_planner("effect P(X > Y)", distance_text))
+    .assumes(draw_descending_means)
 )
 kruskal = (
     kruskal.checks(check_anova)
     .plans(rank_planner("effect P(X > Y) of one group over all others"))
-    .assumes(draw_steps)
+    .assumes(draw_descending_means)
 )
 survival_test = (
     survival_test.checks(check_survival).plans(rank_planner("effect", hazard_ratio_text)).assumes(draw_times)

@@ -223,7 +223,7 @@ def kernel_message(
 def conclude_kernel_message(
     measured: tuple[Design, Party, int, NanPolicy], *, variant: Literal["nte"] | None = None
 ) -> KernelMessage:
-    """Return the message from the measured moments."""
+    """Construct a party's message from the noisy mean and second moment of its rows' features."""
     design, party, rows, nan_policy = measured
     left_out = nan_policy == "omit"
     return KernelMessage(

@@ -81,7 +81,7 @@ class GroupStatistic(OfRows):
 
 
 def norm_ratio(norm: float, dimension: int) -> float:
-    """Return the largest ratio of a vector's norm to its largest absolute coordinate."""
+    """Return the largest L1, L2 or L∞ norm of a vector whose coordinates lie in [-1, 1]."""
     return 1.0 if norm == math.inf else dimension ** (1 / norm)
 
 

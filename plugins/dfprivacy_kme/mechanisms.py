@@ -425,7 +425,7 @@ _INTERVAL_MISS = 0.05
 
 
 class Closeness(OfSums):
-    r"""Closeness of each candidate table R to the data D: :math:`s(D, R) = -\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
+    r"""Scores of candidate tables, minus distances from the data: :math:`-\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
 
     ψ is the kernel's feature, projected to the span of the points that R is made of, and N the number of complete
     rows. A row that changes moves each score by the distance of two features at most; one that comes, goes, or
@@ -443,13 +443,13 @@ class Closeness(OfSums):
         self.error = _ROWS_MAX * _ROUNDING * (psi.dimension + size)
 
     def value(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the closeness of each candidate table."""
+        """Compute the score of each candidate table."""
         total, rows = np.ravel(sums)[:-1], np.ravel(sums)[-1]
         scores: NDArray[np.float64] = -np.linalg.norm(total - rows * self.means, axis=1)
         return scores
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Return the sensitivity of each closeness to one row."""
+        """Return the sensitivity of the vector of scores: the largest change by one row, in the given norm."""
         stays = relation == "replace_one" and all(column.name in public for column in self.gaps)
         farthest = self.psi.diameter(2, public if stays else frozenset())
         farthest += math.sqrt(self.psi.dimension) * self.psi.error if farthest else 0.0

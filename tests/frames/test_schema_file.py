@@ -102,7 +102,7 @@ def test_a_person_with_several_rows(written):
     assert view.schema.people == 50
     again = dp.protect(ROWS, "survey", schema=written(view.to_toml()))
     assert view.schema == again.schema
-    with pytest.raises(dp.SchemaError, match="made of another"):
+    with pytest.raises(dp.SchemaError, match="aggregated by person"):
         view.per("id").agg(age="mean").schema.to_toml()
 
 

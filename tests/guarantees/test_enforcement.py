@@ -197,7 +197,7 @@ CLAIMS = [
     *((summed(like(Segment, says=says), noise=noise), "diameter")
       for says in (math.nan, -1.0, 0.0) for noise in ("laplace", "cube")),
     *((summed(lambda column, kind=kind, mine=mine: kind(mine(column))),
-       "A radius is positive and finite")
+       "a positive, finite number")
       for r in (-1.0, math.nan, math.inf, -math.inf) for mine in [like(Values, radius=lambda *_, r=r: r)]
       for kind in (lambda each: each, lambda each: OneHot(Column("g", categories=("a", "b")), of=each))),
     (lambda curator, column: curator.sum(having(Values, held=threading.Lock())(column)), "cannot be copied"),

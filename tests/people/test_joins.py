@@ -350,7 +350,7 @@ def test_tables_of_two_connections_are_refused():
         dp.protect(duckdb.connect().from_arrow(rows), f"{account} {at}", account=account, **TERMS) for at in "ab"
     )
 
-    with pytest.raises(dp.ArgumentError, match="DuckDB in one connection"):
+    with pytest.raises(dp.ArgumentError, match="DuckDB, from the same connection"):
         one.join(two, on="pid")
 
 

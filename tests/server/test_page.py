@@ -49,7 +49,7 @@ def test_an_analyst_cannot_log_in(serve):
         browser.open("login").send("login", token=token)
 
         assert browser.status == 403
-        assert "no custodian&#39;s token" in browser.text
+        assert "not a custodian&#39;s token" in browser.text
         assert len(token) < 2 or token not in browser.text
     assert browser.open("", follow=False).status == 303
 
