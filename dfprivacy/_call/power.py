@@ -33,7 +33,7 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.progress import progress
 from dfprivacy.release import Release, Value
-from dfprivacy.schema import as_whole
+from dfprivacy.schema import as_integer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -220,7 +220,7 @@ def power_of(
     """
     sizes = sorted({_whole_number("n", each, _ROWS_MAX) for each in _values_of_argument("n", n)})
     prices = sorted({positive_price("epsilon", each) for each in _values_of_argument("epsilon", epsilon)})
-    runs, seed = _whole_number("runs", runs, _RUNS_MAX), as_whole(seed, "seed", 0)
+    runs, seed = _whole_number("runs", runs, _RUNS_MAX), as_integer(seed, "seed", 0)
     method, args, kwargs = read_question(question, "power", _EXAMPLE)
     mechanism = registry(method).mechanisms.get(method)
     if mechanism is None:
@@ -269,7 +269,7 @@ def _values_of_argument(what: str, given: object) -> Sequence[Any]:
 
 
 def _whole_number(what: str, given: object, most: int) -> int:
-    return as_whole(given, what, 1, most)
+    return as_integer(given, what, 1, most)
 
 
 def _answer_after_finding_bounds(

@@ -207,7 +207,7 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
 
 
 def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> int:
-    r"""Return the threshold that the noisy counts of few keys without rows reach, given the size of the domain.
+    r"""Return the threshold that at most `expected` of the domain's keys without rows reach on average, by noise.
 
     Privacy does not depend on it, so long as it follows from public numbers.
 
@@ -319,7 +319,7 @@ def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def bounded_range_epsilon(mu_squared: Fraction) -> Fraction:
-    """Return the largest epsilon whose exponential mechanism is charged at most `mu_squared` under Gaussian DP.
+    """Return about the largest epsilon of an exponential mechanism that is charged at most `mu_squared` in GDP.
 
     Parameters
     ----------

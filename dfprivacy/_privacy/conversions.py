@@ -145,7 +145,7 @@ def rho_budget(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=256)
 def alpha_star(epsilon: float, delta: float) -> float:
-    """Return the Rényi order at which a filter allows as much Gaussian noise as zCDP does."""
+    """Return the Rényi order that is best for Gaussian noise at (`epsilon`, `delta`): its bound equals zCDP's."""
     return _best_order(rho_budget(epsilon, delta), epsilon)
 
 

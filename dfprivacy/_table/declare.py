@@ -22,8 +22,8 @@ from dfprivacy.schema import (
     Schema,
     Unit,
     Words,
+    as_integer,
     as_number,
-    as_whole,
     bounds_of,
     code_book_of,
     distinct_of,
@@ -134,7 +134,7 @@ def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
             f"Set max_rows= to the largest number of rows of one {unit!r} that count, from 1 to {ROWS_OF_ONE}. A "
             "larger number means more noise, a smaller one leaves out more rows.",
         )
-    return Unit(unit, as_whole(max_rows, "max_rows", 1, ROWS_OF_ONE), "own" if missing == "own" else "omit")
+    return Unit(unit, as_integer(max_rows, "max_rows", 1, ROWS_OF_ONE), "own" if missing == "own" else "omit")
 
 
 def read_size(size: object, neighbors: object) -> int | None:
@@ -144,7 +144,7 @@ def read_size(size: object, neighbors: object) -> int | None:
             "size= states a public number, and under neighbors='add_remove' no number of rows is public.",
             "Leave out size=, or use neighbors='replace_one'.",
         )
-    return None if size is None else as_whole(size, "size", 1)
+    return None if size is None else as_integer(size, "size", 1)
 
 
 def _check_unit(frame: Frame, unit: Unit, public: Sequence[str]) -> None:

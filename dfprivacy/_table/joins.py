@@ -16,7 +16,7 @@ from dfprivacy._table.declare import ROWS_OF_ONE
 from dfprivacy._table.rows import Join
 from dfprivacy.errors import ArgumentError, SchemaError, quoted
 from dfprivacy.expressions import ComputedColumn
-from dfprivacy.schema import Unit, as_whole
+from dfprivacy.schema import Unit, as_integer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +74,7 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
         )
     most = limits[0] * limits[1]
     if max_rows is not None:
-        most = as_whole(max_rows, "max_rows", 1, min(most, ROWS_OF_ONE))
+        most = as_integer(max_rows, "max_rows", 1, min(most, ROWS_OF_ONE))
     elif most > ROWS_OF_ONE:
         raise ArgumentError(
             f"One person may have {most} rows in the join, and at most {ROWS_OF_ONE} can count.",

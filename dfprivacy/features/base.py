@@ -41,8 +41,8 @@ __all__ = [
     "concatenate",
     "enforce_bounds",
     "integers",
-    "refuse_change",
     "root",
+    "set_unless_frozen",
 ]
 
 Norm = float  # 1, 2 or infinity
@@ -105,7 +105,7 @@ class Frozen(ABCMeta):
         return made
 
 
-def refuse_change(self: object, name: str, value: object) -> None:
+def set_unless_frozen(self: object, name: str, value: object) -> None:
     """Set an attribute of an object under construction; raise a `PluginError` once the object is frozen."""
     if FROZEN in vars(self):
         raise PluginError(
@@ -155,7 +155,7 @@ class RowFeatures(metaclass=Frozen):
     portable = False  # whether all processors give the same bits: IEEE 754 settles arithmetic and roots only
     threaded = False  # whether batches are so much work that several threads share them
     stacked: tuple[RowFeatures, ...] = ()  # parts with sums one after the other along the last axis; see `Stack`
-    __setattr__ = refuse_change
+    __setattr__ = set_unless_frozen
 
     @cached_property
     def reads(self) -> Sequence[Read]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dfprivacy._privacy.conversions import float_above
 from dfprivacy.errors import ArgumentError
-from dfprivacy.features.base import UP, Frozen, refuse_change
+from dfprivacy.features.base import UP, Frozen, set_unless_frozen
 from dfprivacy.schema import as_number
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class ProductKernel(metaclass=Frozen):
     hundred.
     """
 
-    __setattr__ = refuse_change
+    __setattr__ = set_unless_frozen
 
     def __init__(
         self,

@@ -755,7 +755,7 @@ class Schema:
         >>> view.budget.spent
         Fraction(0, 1)
         """
-        n, seed = None if n is None else as_whole(n, "n", 1, _DUMMY_MOST), as_whole(seed, "seed", 0)
+        n, seed = None if n is None else as_integer(n, "n", 1, _DUMMY_MOST), as_integer(seed, "seed", 0)
         whose = self.unit
         usual = (self.size if whose is None else self.people) or _DUMMY_ROWS
         rows = usual if n is None else n
@@ -944,7 +944,7 @@ def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
     return domain
 
 
-def as_whole(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> int:
+def as_integer(value: object, what: str, least: int, most: int = _FLOAT_EXACT) -> int:
     """Convert an argument to an int from `least` to `most`, or raise a `dfprivacy.SchemaError`."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
     if not whole or not least <= value <= most:  # type: ignore[operator]

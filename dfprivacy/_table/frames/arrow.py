@@ -153,10 +153,12 @@ class JoinedEngine(ArrowEngine):
 
     def parts(self, columns: Sequence[str], keep: Sequence[Keep]) -> Iterator[pa.Table]:  # noqa: ARG002
         """Yield some columns as tables of many rows."""
-        (right,) = _tables(self._right, [name for name in self._others if name in columns], self._on, math.inf)
-        people = _people(right.column(self._on))
-        for left in _tables(self._left, [name for name in self._own if name in columns], self._on, TOGETHER):
-            rows, others = matching_rows(_people(left.column(self._on)), people, self._how)
+        (right,) = _large_tables(
+            self._right, [name for name in self._others if name in columns], self._on, math.inf
+        )
+        people = _encoded_people(right.column(self._on))
+        for left in _large_tables(self._left, [name for name in self._own if name in columns], self._on, TOGETHER):
+            rows, others = matching_rows(_encoded_people(left.column(self._on)), people, self._how)
             theirs = pa.array(others, mask=others < 0)
             yield pa.table(
                 {
@@ -168,7 +170,7 @@ class JoinedEngine(ArrowEngine):
             )
 
 
-def _tables(engine: ArrowEngine, columns: Sequence[str], on: str, least: float) -> Iterator[pa.Table]:
+def _large_tables(engine: ArrowEngine, columns: Sequence[str], on: str, least: float) -> Iterator[pa.Table]:
     """Yield tables of some columns and the column `on`, each of at least `least` rows except the last."""
     names = [*dict.fromkeys([*columns, on])]
     empty = engine.empty().select(names)
@@ -182,7 +184,7 @@ def _tables(engine: ArrowEngine, columns: Sequence[str], on: str, least: float) 
     yield pa.concat_tables(held)
 
 
-def _people(column: pa.ChunkedArray) -> Any:
+def _encoded_people(column: pa.ChunkedArray) -> Any:
     return concatenate_people([read_column(chunk, Read("", "people")) for chunk in column.chunks])
 
 

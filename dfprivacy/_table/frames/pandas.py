@@ -82,7 +82,7 @@ def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 def divide_by_person(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
     """Split a DataFrame into parts by a hash of the column that names people; rows without a person are in one."""
-    people = _people(frame, by)
+    people = _encoded_people(frame, by)
     part = [zlib.crc32(name) % parts for name in identifiers_as_bytes(people.values, np.arange(len(people.values)))]
     of_rows = np.array([*part, 0])[people.codes]
     return [frame.iloc[np.flatnonzero(of_rows == each)] for each in range(parts)]
@@ -97,7 +97,7 @@ def join_frames(
     others: Sequence[str],
 ) -> pd.DataFrame:
     """Join two DataFrames on a column that names people, as `dfprivacy.engines.Engine.join` does."""
-    of_left, of_right = matching_rows(_people(left, on), _people(right, on), how)
+    of_left, of_right = matching_rows(_encoded_people(left, on), _encoded_people(right, on), how)
     columns = {name: each.take(of_left) for name, each in _columns_by_position(left, own).items()}
     for name, each in _columns_by_position(right, others).items():
         columns[name] = each.reset_index(drop=True).reindex(of_right)  # without a row -1: it has missing values
@@ -110,7 +110,7 @@ def concatenate(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return pd.concat(frames if alike else [frame.astype(object) for frame in frames])
 
 
-def _people(frame: pd.DataFrame, by: str) -> Any:
+def _encoded_people(frame: pd.DataFrame, by: str) -> Any:
     return read_column(_raw_column(_columns_by_position(frame, [by])[by]), Read(by, "people"))
 
 
