@@ -182,7 +182,7 @@ class FromLaplace:
     """Mixin of methods that derive other noise and choices from a sampler's Laplace noise; see `Sampler`."""
 
     def revealed(self: Sampler, values: NDArray[np.int64], scale: float, choose: Choose) -> NDArray[np.int64]:
-        """Draw all noise, and reveal the chosen values."""
+        """Draw noise for all values, and reveal the chosen noisy values."""
         noisy = self.laplace(values, scale)
         return reveal_step_by_step(values.shape, choose, lambda more: noisy[more])
 

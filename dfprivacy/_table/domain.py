@@ -47,7 +47,7 @@ class Domain(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Number of keys."""
+        """Number of keys in the domain."""
 
     @abstractmethod
     def key(self, position: int) -> Category:
@@ -72,13 +72,13 @@ class Domain(ABC):
 
 @dataclass(frozen=True, repr=False)
 class ListedKeys(Domain):
-    """A list of keys."""
+    """Domain of listed keys."""
 
     keys: tuple[Category, ...]
 
     @property
     def size(self) -> int:
-        """Number of keys."""
+        """Number of keys in the domain."""
         return len(self.keys)
 
     def key(self, position: int) -> Category:
@@ -92,13 +92,13 @@ class ListedKeys(Domain):
 
 @dataclass(frozen=True)
 class NumberRange(Domain):
-    """A range of integers."""
+    """Domain of a range of integers."""
 
     numbers: range
 
     @cached_property
     def size(self) -> int:
-        """Number of keys."""
+        """Number of keys in the domain."""
         count, rest = divmod(self.numbers.stop - self.numbers.start, self.numbers.step)
         return max(0, count + (rest != 0))  # `len` ends at 2^63
 
@@ -116,13 +116,13 @@ class NumberRange(Domain):
 
 @dataclass(frozen=True)
 class PatternTexts(Domain):
-    """All strings of one length whose i-th character is in the i-th alphabet."""
+    """Domain of all strings of one length whose i-th character is in the i-th alphabet."""
 
     alphabets: tuple[str, ...]
 
     @cached_property
     def size(self) -> int:
-        """Number of keys."""
+        """Number of keys in the domain."""
         return math.prod(map(len, self.alphabets))
 
     def key(self, position: int) -> Category:

@@ -229,7 +229,7 @@ class Rows:
         return self._with(schema=replace(self.schema, names=(*self.schema.names, *columns), columns=known))
 
     def with_declarations(self, columns: Mapping[str, Column]) -> Self:
-        """Return the rows with columns declared anew, by which each person's rows are then chosen."""
+        """Return the rows with new declarations of columns, on which the choice of each person's rows depends."""
         known = _choice_columns(columns, self.conditions)
         return self._chosen_by_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 
@@ -335,7 +335,7 @@ def _choice_columns(columns: Mapping[str, Column], conditions: tuple[Condition, 
     return sort_columns({part for column in every for part in parts_of(column, {})})
 
 
-_MIXED = "Derived rows, such as a sample or one row a person, cannot be read from another frame."
+_MIXED = "Derived rows, such as a sample or one row per person, cannot be read from another frame."
 _NO_ROWS: dict[str, object] = {"_frame": None, "_source": None, "_of": None, "_key": b""}
 
 

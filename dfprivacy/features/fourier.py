@@ -1,4 +1,4 @@
-"""Fourier features: cosines and sines of random or quasi-random frequencies."""
+"""Fourier features: cosines and sines of a row's numbers at public frequencies."""
 
 from __future__ import annotations
 

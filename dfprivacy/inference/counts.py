@@ -215,7 +215,7 @@ def arcsine_share(group: Counts) -> tuple[Array, Array, float]:
 
 
 def share_of_angle(angle: ArrayLike) -> Array:
-    """Return the share whose arcsine transform, as of `arcsine_share`, is an angle."""
+    """Return the share sin²(angle): the inverse of the arcsine transform."""
     return np.asarray(np.sin(np.clip(angle, 0.0, np.pi / 2)) ** 2)
 
 

@@ -185,7 +185,7 @@ class NoisyMoments:
 
     @property
     def replicates(self) -> NoisyMoments:
-        """Noisy sums minus draws of their noise, along a new first axis, for bootstrap-like replicates."""
+        """Noisy sums minus draws of their noise, along a new first axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
         noise = noise_draws(self.laws[0], scales, self.id or str(self.released))
         return replace(self, values=np.moveaxis(self.values[..., None] - noise, -1, 0))

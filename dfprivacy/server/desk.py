@@ -62,7 +62,7 @@ class Desk:
     # ---- who
 
     async def holder(self, request: Request) -> Holder:
-        """Return the analyst whose token a request carries; raise an `HTTPError` otherwise, or beyond the limit."""
+        """Return the analyst whose token a request carries; raise an `HTTPError` for any other request."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = None
         if scheme.lower() == "bearer" and token:

@@ -219,7 +219,7 @@ class AbsentFrame(Frame):
         return ColumnsFrame(self._fetch())  # type: ignore[arg-type]  # lists are read as Python objects
 
     def identifier_kind(self, name: str) -> str:
-        """Return the kind of identifiers that a column can hold, which only the server knows; empty without it."""
+        """Return "identifiers on a server" for a column, as only the server knows its type; else ""."""
         return "identifiers on a server" if name in self._names else ""
 
     def join(
