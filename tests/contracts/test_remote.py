@@ -33,10 +33,10 @@ def server():
     """What serves views, and connects to them, over a socket."""
     from dfprivacy._ledger.ledger import open_ledger
     from dfprivacy.server.app import make_app
-    from dfprivacy.server.config import Held, Limits
+    from dfprivacy.server.config import Limits, ServedTables
     from dfprivacy.server.tokens import make_token
 
-    held = Held({}, open_ledger("memory:"), limits=Limits(per_minute=10**6))
+    held = ServedTables({}, open_ledger("memory:"), limits=Limits(per_minute=10**6))
     token = make_token(held.ledger, "ana")
     listening = socket.create_server(("127.0.0.1", 0))
     running = uvicorn.Server(uvicorn.Config(with_the_same_noise(make_app(held)), log_level="error", lifespan="off"))
