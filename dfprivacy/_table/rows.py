@@ -163,7 +163,7 @@ class Rows:
         frame = self.frame
         if frame is None:
             raise NotProtected(
-                "This view is a copy that carries no rows, as pickled and copied views do not.",
+                "This view is a pickled or copied one, which carries no rows.",
                 "Protect the table again under the same name, in a process that has its rows.",
             )
         return frame

@@ -94,7 +94,7 @@ UNSAID = [
     (
         {"categories": {"flag": [False, True]}},
         lambda schema: schema.numeric("flag"),
-        r"bounds=\{'flag': \(low, high\)\}, where \(0, 1\) is that of True and False",
+        r"bounds=\{'flag': \(low, high\)\}; for True and False, \(0, 1\)",
     ),
 ]
 

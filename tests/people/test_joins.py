@@ -291,21 +291,21 @@ REFUSED = {
     "a sample": (lambda v, p: v.join(p.sample(0.5), on="pid"), "cannot be joined"),
     "of a sample": (lambda v, p: v.sample(0.5).join(p, on="pid"), "cannot be joined"),
     "conditions": (lambda v, p: v.join(p.where(h="u"), on="pid"), "selects some rows"),
-    "not the unit": (lambda v, p: v.join(p, on="x"), "named by 'pid', not by 'x'"),
+    "not the unit": (lambda v, p: v.join(p, on="x"), "by column 'pid', not by 'x'"),
     "no column": (lambda v, p: p.join(p, on="nobody"), "no column 'nobody'"),
     "fractions": (lambda v, p: p.join(p, on="y"), "integers or text"),
     "a name in both": (lambda v, p: v.join(v, on="pid"), "Both tables have a column"),
     "a name but for case": (lambda v, p: v.join(p.with_columns(G=dp.col("y") + 1), on="pid"), "a column 'g'"),
     "how": (lambda v, p: v.join(p, on="pid", how="outer"), "'outer' is unknown"),
     "how of another type": (lambda v, p: v.join(p, on="pid", how=["left"]), "is unknown"),
-    "on of another type": (lambda v, p: v.join(p, on=["pid"]), "not by list"),
+    "on of another type": (lambda v, p: v.join(p, on=["pid"]), "name of a column, not list"),
     "no rows": (lambda v, p: v.join(p, on="pid", max_rows=0), "max_rows"),
     "too many rows": (lambda v, p: v.join(p, on="pid", max_rows=4), "max_rows"),
     "rows of another type": (lambda v, p: v.join(p, on="pid", max_rows=True), "max_rows"),
     "a protected table": (lambda v, p: v.lookup(p, on="g"), "is protected"),
 }  # fmt: skip
 OF_TABLES = {
-    "another type": (OTHER_KIND, {"categories": {}}, "of integers in one table and of text in the other"),
+    "another type": (OTHER_KIND, {"categories": {}}, "integers in one table and text in the other"),
     "another library": (
         pl.DataFrame(PEOPLE[:3], schema=["pid", "y", "h"], orient="row"),
         {},
@@ -422,11 +422,11 @@ LOOKUPS = {
     "a name that is taken": (ZIPS.rename(columns={"income": "x"}), {}, "a column 'x' already"),
     "people": (pd.DataFrame({"pid": [1], "y": [1]}), {"on": "pid"}, "identifies people"),
     "nothing met": (pd.DataFrame({"g": ["c"], "y": [1]}), {}, "no value of 'y'"),
-    "one number": (pd.DataFrame({"g": ["a", "b"], "y": [1, 1]}), {}, "one number only"),
+    "one number": (pd.DataFrame({"g": ["a", "b"], "y": [1, 1]}), {}, "the same number in 'y'"),
     "too long": (pd.DataFrame({"g": np.arange(100_001), "y": 1}), {}, "at most 100000"),
     "no table": ([1, 2], {}, "as a table"),
     "a table that fails": (pl.LazyFrame({"g": ["a"]}).with_columns(y=pl.col("g").cast(pl.Int64)), {}, "withheld"),
-    "on of another type": (ZIPS, {"on": ["g"]}, "not by list"),
+    "on of another type": (ZIPS, {"on": ["g"]}, "name of a column, not list"),
 }  # fmt: skip
 
 

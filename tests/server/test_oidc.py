@@ -376,5 +376,5 @@ def test_a_provider_needs_its_library(clinic, monkeypatch):
     assert read_config(file).issuer.claim == "sub"
     monkeypatch.setitem(__import__("sys").modules, "jwt", None)
 
-    with pytest.raises(MissingDependency, match="tokens need jwt"):
+    with pytest.raises(MissingDependency, match="the package jwt"):
         read_config(file)
