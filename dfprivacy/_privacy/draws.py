@@ -209,7 +209,7 @@ def noise_of_zeros(
     """
     if not 1 <= threshold < _LARGEST // 2:
         raise ArgumentError(
-            f"Noise cannot be compared with a threshold of {threshold}.",
+            f"The threshold {threshold} is out of range for noise of 64 bits.",
             "Use a larger epsilon, or a smaller domain.",
         )
     taken = np.sort(np.fromiter(occupied, dtype=np.int64))

@@ -76,7 +76,7 @@ class Part(Protocol):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Exact):
-    """Distance correlation of a table with another party's message, without noise; only for the table's owner.
+    """Distance correlation of own rows with another party's message, without noise: not private for these rows.
 
     It is no release. The other party's rows stay protected, as all of it follows from their message.
 

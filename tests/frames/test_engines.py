@@ -415,7 +415,7 @@ def test_public_conditions_are_used_to_read_less(reader, wanted, missing):
 def test_what_public_conditions_exclude_is_not_read(public, reader, monkeypatch):
     """Nor are columns that nobody asks for; what private ones exclude would show in the time that it takes."""
     chosen = table(reader(ARROW), {"n": (3, 5), "g": ["a", "b"]}, public=["n", "g"] if public else [])
-    engine, given = type(chosen.rows.engine), []
+    engine, given = type(chosen.required_frame.engine), []
     parts = engine.parts
     monkeypatch.setattr(engine, "parts", lambda *asked: (given.append(part) or part for part in parts(*asked)))
 

@@ -110,7 +110,7 @@ def cleaned(curator, column):
     """Every row's number."""
     table = curator._table
     return redact_errors(
-        lambda: np.concatenate([b.values(column) for b, _ in batches(table.rows, [number(column)], ())])
+        lambda: np.concatenate([b.values(column) for b, _ in batches(table.required_frame, [number(column)], ())])
     )
 
 

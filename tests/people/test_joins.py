@@ -337,7 +337,7 @@ def test_a_table_that_cannot_be_joined_is_refused(frame, terms, said):
 
     for one, two in ((visits, other), (other, visits)):
         with pytest.raises(
-            dp.ArgumentError, match=said if one is visits or "integers in one" not in said else "of text in one"
+            dp.ArgumentError, match=said if one is visits or "integers in one" not in said else "text in one"
         ):
             one.join(two, on="pid")
     assert visits.budget.spent == 0

@@ -238,7 +238,7 @@ def test_threads_read_a_table_of_duckdb_at_once(tmp_path):
         ("sqlite:///none/secret-word.sqlite", "visits", "ReadError: Reading the rows failed"),
         ("postgresql://u:secret-word@127.0.0.1:1/d", "visits", "ReadError: Reading the rows failed"),
         ("strange://secret-word", "visits", "ReadError: Reading the rows failed"),
-        ("trial.toml", None, "ArgumentError: The name of"),
+        ("trial.toml", None, "ArgumentError: The file type of"),
     ],
 )
 def test_tables_that_cannot_be_opened(capsys, clinic, data, table, why):
