@@ -116,7 +116,7 @@ def cleaned(curator, column):
 
 def raw(curator, column):
     """Every row's number as it stands in the table."""
-    found = curator._table.rows.batches([Read(column.name)], 1 << 14)
+    found = curator._table.required_frame.batches([Read(column.name)], 1 << 14)
     return np.concatenate([np.asarray(part[Read(column.name)], dtype=float) for _, part in found])
 
 
@@ -527,7 +527,7 @@ def select_by_the_unsigned_distance():
 
 def _flipped(curator, column, epsilon):
     """The first row's category, or another, by randomised response."""
-    (batch, _), *_ = redact_errors(lambda: list(batches(curator._table.rows, [category(column)], ())))
+    (batch, _), *_ = redact_errors(lambda: list(batches(curator._table.required_frame, [category(column)], ())))
     code, k = int(batch.codes(column)[0]), len(column.categories)
     if code == k:
         return CHANCE.randrange(k)
@@ -792,7 +792,7 @@ def table_changed():
     @numeric
     def found(curator, column):
         noisy = average(curator, column)
-        frame = getattr(getattr(curator._table.rows, "engine", None), "_frame", None)
+        frame = getattr(getattr(curator._table.required_frame, "engine", None), "_frame", None)
         if hasattr(frame, "clip"):
             frame[column.name] = frame[column.name].clip(column.low, column.high)
         return noisy
