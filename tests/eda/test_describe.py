@@ -3,12 +3,10 @@
 # ruff: noqa: SIM300 - expected == actual
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
-import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 from dfprivacy import Column
@@ -78,9 +76,18 @@ def test_aggregations_are_those_of_pandas(neighbors, nan_policy, frame, protect)
     if nan_policy == "fill":
         frame = frame.assign(income=frame["income"].fillna(1e5))
 
-    found = protect(neighbors=neighbors).agg(ASKED, nan_policy=nan_policy, epsilon=3000)
+    view = protect(neighbors=neighbors)
+    found = view.agg(ASKED, nan_policy=nan_policy, epsilon=3000)
+    asked = {"nan_policy": nan_policy, "rows": ("age", "count"), "epsilon": 2000}
+    groups = view.group_by("sex").agg({"age": "std", "income": "median"}, **asked)
+    women = view.where(sex="f").agg({"income": "missing", "region": "missing"}, epsilon=2000)
 
     assert "n" == found["region_top"]
+    for key, rows in frame.groupby("sex"):
+        assert rows["age"].std() == pytest.approx(groups[key]["age_std"], abs=0.1)
+        assert len(rows) == pytest.approx(groups[key]["rows"], abs=0.5)
+        assert rows["income"].median() == pytest.approx(groups[key]["income_median"], abs=1500)
+    assert frame["region"][frame["sex"] == "f"].isna().sum() == pytest.approx(women["region_missing"], abs=0.5)
     for name, value in known(frame).items():
         near = 60 if name == "income_25%" else 0.2
         assert value == pytest.approx(found[name], rel=3e-3, abs=near), name
@@ -89,74 +96,6 @@ def test_aggregations_are_those_of_pandas(neighbors, nan_policy, frame, protect)
         exact = name == "income_count" and nan_policy == "fill" and neighbors == "replace_one"
         if nan_policy == "omit" or "missing" not in name:
             assert (found.standard_errors[at] > 0) != exact
-
-
-@pytest.mark.parametrize("neighbors", RELATIONS)
-def test_groups_and_parts(neighbors, frame, protect):
-    """A row for each combination of keys, with the numbers of its own rows, at the price of one; and of a part."""
-    view = protect(neighbors=neighbors)
-    asked = {"age": ["mean", "std"], "income": "median"}
-
-    found = view.group_by("sex", "region").agg(asked, rows=("age", "count"), epsilon=2000)
-    part = view.where(sex="f").agg({"income": ["mean", "missing"], "region": "missing"}, epsilon=1000)
-
-    tidy = found.to_frame()
-    table = tidy.pivot_table(index=["sex", "region"], columns="name", values="value")
-    truth = frame.groupby(["sex", "region"]).agg({"age": ["mean", "std", "count"], "income": "median"})
-    assert 8 == len(table)
-    for key in truth.index:
-        for of, name, near in (("age", "mean", 0.5), ("age", "std", 0.5), ("income", "median", 1500)):
-            assert truth.loc[key, (of, name)] == pytest.approx(table.loc[key, f"{of}_{name}"], abs=near)
-        assert truth.loc[key, ("age", "count")] == pytest.approx(table.loc[key, "rows"], abs=0.5)
-    assert (tidy["low"] <= tidy["high"]).all()
-    assert 2000 == pytest.approx(found.privacy.epsilon)
-    women = frame[frame["sex"] == "f"]
-    assert women["income"].mean() == pytest.approx(part["income_mean"], rel=1e-2)
-    assert women[["income", "region"]].isna().sum().to_list() == pytest.approx(
-        [part["income_missing"], part["region_missing"]], abs=0.5
-    )
-
-
-def test_public_keys_and_what_is_free(frame, protect):
-    """Groups that neighbouring tables agree on have public sizes, and a count without gaps is exact and free."""
-    found = protect(public=["sex", "age"]).group_by("sex").agg({"age": ["count", "mean"]}, epsilon=1)
-    filled = protect(bounds={"age": (0, 120)}, missing={"age": 60}).agg({"age": "count"}, epsilon=1)
-
-    rows = frame.groupby("sex")["age"]
-    assert rows.count().to_list() == [found[key]["age_count"] for key in "fm"]
-    assert rows.mean().to_list() == pytest.approx([found[key]["age_mean"] for key in "fm"])
-    assert 0 == found.privacy.epsilon
-    assert 4000 == filled["age_count"]
-
-
-@pytest.mark.parametrize(
-    ("make", "kind"),
-    [
-        (pd.DataFrame, pd.DataFrame),
-        (pl.DataFrame, pl.DataFrame),
-        (pl.LazyFrame, pl.DataFrame),
-        (pa.table, pa.Table),
-    ],
-)
-def test_the_frame_is_of_the_callers_library(make, kind, protect):
-    """A row for each statistic of each group, with its interval; a category has a column of its own."""
-    rows, categories = {"x": [1.0, 2.0, None, 3.0], "g": ["a", "b", "a", "a"]}, {"g": ["a", "b", "c"]}
-    view = protect(make(rows), bounds={"x": (0, 4)}, categories=categories)
-
-    whole = view.agg({"x": "mean"}, top=("g", "top"), epsilon=10**4).to_frame()
-    groups = view.group_by("g").agg({"x": ["mean", "missing"]}, epsilon=10**4).to_frame()
-    described = view.describe(epsilon=1)
-
-    assert [kind] * 3 == [type(each) for each in (whole, groups, described.frame)]
-    shown = [each.column_names if kind is pa.Table else [*each.columns] for each in (whole, described.frame)]
-    ends = ["standard_error", "low", "high", "covers"]
-    assert ["name", "column", "statistic", "value", "category", *ends] == shown[0]
-    assert [*(["statistic"] if kind is not pd.DataFrame else []), "x", "g"] == shown[1]
-    assert {"column", "statistic", "value", *ends} == set(described.to_frame("pandas").columns)
-    means, missing = (np.asarray(groups["value"])[at::2] for at in (0, 1))
-    assert [2.0, 2.0] == pytest.approx(means[:2].tolist(), abs=0.01)
-    assert 0 <= means[2] <= 4  # of nobody
-    assert [1, 0, 0] == pytest.approx(missing.tolist(), abs=0.05)
 
 
 def test_how_the_budget_is_split():
@@ -176,6 +115,10 @@ def test_how_the_budget_is_split():
     assert {"categories": 1} == aggregate.split_budget(0, 0, of_three, moments=False)
     assert {} == aggregate.split_budget(0, 0, [], moments=False)
     assert ["sums", "categories"] == [*aggregate.split_budget(1, 0, of_three, moments=False)]
+    for numbers, labels in [(0, 3), *itertools.product([1, 2, 100, 101], [0, 3])]:
+        parts = describe.split_budget(numbers, labels, together=True)  # of a report
+        assert sum(parts.values()) == 1
+        assert ("correlations" in parts, "categories" in parts) == (2 <= numbers <= 100, bool(labels))
 
 
 # Noise
@@ -183,27 +126,21 @@ def test_how_the_budget_is_split():
 
 @pytest.mark.parametrize(("neighbors", "moment", "tree"), [("replace_one", 2, 2 * 5), ("add_remove", 1, 5)])
 def test_the_noise_of_the_cube(neighbors, moment, tree, protect):
-    """Moments of three columns share noise for a sensitivity of 2, or of 1 with the count; trees that of each."""
+    """Moments of three columns share noise for a sensitivity of 2, or of 1 with the count; trees that of each.
+
+    So do aggregations: two coordinates of age and one of income, with its gaps and no number of rows.
+    """
     found = protect(neighbors=neighbors).describe(NUMBERS, focus="moments", epsilon=1)
+    several = protect().agg({"age": ["std"], "income": ["mean"]}, epsilon=1)
+    error = protect().agg({"age": ["mean", "std"], "income": ["mean", "std"]}, epsilon=1).standard_errors[0]
 
     beyond, moments, trees = found.privacy.noise
-
-    assert "K-norm (cube)" == beyond.kind == moments.kind
+    assert {"K-norm (cube)"} == {each.kind for each in (beyond, moments, *several.privacy.noise)}
     assert 16 / 0.75 == pytest.approx(beyond.scale, rel=1e-6)
     assert moment / 0.75 * 16 / 15 == pytest.approx(moments.scale, rel=1e-6)
     assert 3 * tree / 0.25 == pytest.approx(trees.scale, rel=1e-6)  # of 12 · 20 leaves, with weights 2 and 3
-    assert 1 == pytest.approx(found.privacy.epsilon)
-
-
-def test_aggregations_share_the_cube(protect):
-    """Two coordinates of age and one of income, with its gaps and no number of rows; the error is that of them."""
-    found = protect().agg({"age": ["std"], "income": ["mean"]}, epsilon=1)
-    error = protect().agg({"age": ["mean", "std"], "income": ["mean", "std"]}, epsilon=1).standard_errors[0]
-
-    assert [("K-norm (cube)", pytest.approx(scale)) for scale in (16, 32 / 15)] == [
-        (each.kind, each.scale) for each in found.privacy.noise
-    ]
-    assert 1 == pytest.approx(sum(each.epsilon for each in found.privacy.noise))
+    assert 1 == pytest.approx(found.privacy.epsilon) == pytest.approx(several.privacy.epsilon)
+    assert [16, 32 / 15] == pytest.approx([each.scale for each in several.privacy.noise])
     # y and 2y²-1 of both, and gaps of each: six coordinates, for pandas cannot say that age has none
     assert math.sqrt(7 * 8 / 3) * 32 / 15 * 60 / 4000 == pytest.approx(error, rel=0.1)
 
@@ -264,64 +201,3 @@ def test_intervals_cover(neighbors, frame, protect):
         assert count > 3 * runs * 0.95 - width, row
     for name, count in named.items():
         assert count >= 13, (name, count)  # six standard deviations below 19
-
-
-# Where there is nothing
-
-
-@pytest.mark.parametrize("ask", ["describe", "agg"])
-def test_of_no_row_everything_is_possible(ask, protect):
-    """Of a column without a value, noise alone makes a mean: its interval is all that lies between the bounds."""
-    view = protect(pd.DataFrame({"x": [np.nan] * 100}), bounds={"x": (-3, 5)}, categories={})
-    how = {"describe": (), "agg": ({"x": ["count", "missing", "mean", "std"]},)}
-    ends = []
-    for _ in range(20):
-        found = getattr(view, ask)(*how[ask], epsilon=1, fresh=True)
-        lows, highs = (found.lows[0], found.highs[0]) if ask == "describe" else (found.lows, found.highs)
-        ends += [(lows[row], highs[row]) for row in (2, 3)]
-
-    assert ends.count((-3.0, 5.0)) >= 16
-    assert ends.count((0.0, 4.0)) >= 16
-
-
-# What `agg` refuses
-
-REFUSED = {
-    "nothing": ({}, {}, "needs at least one aggregation"),
-    "no mapping": ("age", {}, "statistics by column, not a str"),
-    "no column": ({"agee": "mean"}, {}, "no column 'agee'.*Did you mean 'age'"),
-    "no statistic": (
-        {"age": "maen"},
-        {},
-        "no statistic 'maen', which.*Did you mean 'mean'",
-    ),
-    "one person's": ({"age": "max"}, {}, "no statistic 'max'.*value of a single row.*\"99%\""),
-    "of another kind": ({"sex": "mean"}, {}, "'mean' is not a statistic of categories.*top"),
-    "of no category": ({"age": "top"}, {}, "'top' is not a statistic of numbers"),
-    "a quantile of categories": ({"sex": "median"}, {}, "'median' is not a statistic of categories"),
-    "above 100": ({"age": "101%"}, {}, "no statistic '101%'"),
-    "one twice": ({"age": ["mean", "mean"]}, {}, "Two aggregations are called 'age_mean'"),
-    "one name": ({"age": "mean"}, {"age_mean": ("income", "mean")}, "Two aggregations are called 'age_mean'"),
-    "no pair": ({}, {"x": ("mean",)}, 'x=\\(\'mean\',\\) is not a pair.*x=\\("age", "mean"\\)'),
-    "no such column by name": ({}, {"x": "mean"}, "There is no column 'x'"),
-    "one name, by column": ({"age": "mean"}, {"age": ["std", "mean"]}, "Two aggregations are called 'age_mean'"),
-    "a misspelt price": ({"age": "mean"}, {"epsilonn": 1}, "epsilonn=1 is not a pair"),
-    "a number": ({"age": 3}, {}, "no statistic 3, which was asked of column 'age'"),
-    "a column of numbers": ({3: "mean"}, {}, "must be a name .str., not int"),
-    "a function": ({"age": np.mean}, {}, "takes names of statistics.*Did you mean 'mean'"),
-    "an expression": (pl.col("age").mean(), {}, r'agg\(mean_age=\("age", "mean"\)\)'),
-    "an expression by name": ({}, {"high": pl.col("age").quantile(0.9)}, r'high=\("age", "mean"\)'),
-}
-
-
-def test_refused_before_any_charge(protect):
-    """What cannot be answered costs nothing, of all rows and by group, and the error says what to do."""
-    view = protect()
-
-    for asked in (view, view.group_by("sex", "region")):
-        for aggregations, named, text in REFUSED.values():
-            with pytest.raises(ArgumentError, match=text) as raised:
-                asked.agg(aggregations, **named, epsilon=1)
-            assert "Nothing was released or spent" in str(raised.value)
-
-    assert not list(view.releases)

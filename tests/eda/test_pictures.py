@@ -25,132 +25,78 @@ def segments(collection):
     return lines[:, :, 0], lines[:, :, 1]
 
 
-def test_a_number_is_drawn_with_its_interval(plt, protect):
-    """A line from its low to its high end, and a legend of what it is for; without one it refers to notes."""
-    found = protect().mean("age", confidence=0.9, epsilon=1)
-    ax = found.plot()
-    (dot,) = protect().median("age", epsilon=1).plot().get_lines()
+def test_rows_of_a_picture_have_their_intervals(plt, protect):
+    """A dot at each number, or share, on a line along its interval: of statistics, counts and what was found."""
+    view = protect(epsilon=100, delta=0.01)
+    mean, found = view.mean("age", confidence=0.9, epsilon=1), view.find_categories(["sex", "region"], epsilon=50)
+    bounds, (dot,) = (
+        view.find_bounds(["age", "income"], epsilon=1),
+        view.median("age", epsilon=1).plot().get_lines(),
+    )
+    ax, edges, panels = mean.plot(), bounds.plot(), found.plot().child_axes
 
-    assert ([found.value], [[found.low, found.high]]) == drawn(ax, 1)
+    assert ([mean.value], [[mean.low, mean.high]]) == drawn(ax, 1)
     assert "90% CI, all noise" in [text.get_text() for text in ax.get_legend().get_texts()]
     assert "for the table" in ax.get_xlabel()
-    assert "notes" in dot.get_label()
+    assert "notes" in dot.get_label()  # there is no interval of values
+    for normalize in (False, True):
+        counts = view.value_counts("region", normalize=normalize, epsilon=1)
+        ax, every = counts.plot(), counts.total if normalize else 1.0
+        values, ends = drawn(ax, len(counts.categories))
+        assert (counts.counts / every).tolist() == pytest.approx(values)
+        assert np.ravel(np.column_stack(counts.intervals) / every).tolist() == pytest.approx(np.ravel(ends))
+        assert ax.get_xlabel() == ("share of rows" if normalize else "rows")
+    assert bounds.threshold == edges.get_lines()[0].get_ydata()[0]
+    labels = [text.get_text() for text in edges.get_legend().get_texts()]
+    assert any(label.startswith(f"age: {bounds.low[0]:g}") for label in labels)
+    assert [panel.get_ylabel() for panel in panels] == ["sex", "region"]
+    assert found["region"].counts.tolist() == drawn(panels[1], len(found["region"].categories))[0]
+    assert drawn(found["sex"].plot(), 2) == drawn(panels[0], 2)
 
 
-@pytest.mark.parametrize("normalize", [False, True])
-def test_counts_have_intervals(plt, protect, normalize):
-    """Each category has a dot at its count, or its share if these were asked, and a line along its interval."""
-    found = protect().value_counts("region", normalize=normalize, epsilon=1)
-
-    ax = found.plot()
-
-    ax.figure.canvas.draw()
-    every = found.total if normalize else 1.0
-    values, ends = drawn(ax, len(found.categories))
-    assert (found.counts / every).tolist() == pytest.approx(values)
-    assert np.ravel(np.column_stack(found.intervals) / every).tolist() == pytest.approx(np.ravel(ends))
-    assert ax.get_xlabel() == ("share of rows" if normalize else "rows")
-
-
-def test_bins_of_several_widths_have_heights_per_unit(plt, protect):
-    """The area of a bin is its rows, so that a wide one does not look fuller than it is."""
-    found = protect().histogram("age", [0, 30, 40, 120], epsilon=1)
-
-    ax = found.plot()
-
-    (_, heights), edges = segments(ax.collections[0]), np.diff(found.edges)
-    assert ax.get_ylabel() == "rows per unit of age"
-    assert (np.column_stack(found.intervals) / edges[:, None]).tolist() == heights.tolist()
-    assert protect().histogram("age", 5, epsilon=1).plot().get_ylabel() == "rows"
-
-
-@pytest.mark.parametrize("normalize", [False, "index"])
-def test_combinations_are_drawn(plt, protect, normalize):
-    """Each number, or share, stands on a square, and the picture says how sure the numbers are."""
-    found = protect().crosstab("sex", "region", normalize=normalize, epsilon=1)
-
-    ax = found.plot()
-
-    ax.figure.canvas.draw()
-    first = found.table[0, 0]
-    assert "±" in ax.figure.axes[1].get_ylabel()
-    assert found.raw.size == len(ax.texts)
-    assert ax.texts[0].get_text() == (f"{first:.1%}" if normalize else f"{first:,.0f}")
-
-
-def test_quantiles_are_drawn(plt, protect):
-    """Shares of rows, with the interval of each quantile; of integers, the share rises at each of them."""
+def test_bins_combinations_and_quantiles_are_drawn(plt, protect):
+    """The area of a bin is its rows; numbers stand on squares; of integers, the share of rows rises at each."""
     view = protect()
+    bins, cells = view.histogram("age", [0, 30, 40, 120], epsilon=1), ("sex", "region")
     found = view.quantile("age", [0.25, 0.5], covers="table", epsilon=1)
     whole = view.quantile("age", [0.5], step=1, covers="table", epsilon=5)
-    ax, (curve, _) = found.plot(), whole.plot(plt.subplots()[1]).get_lines()
+    ax, at, (curve, _) = bins.plot(), found.plot(), whole.plot(plt.subplots()[1]).get_lines()
 
-    ends, _ = segments(ax.collections[1])
-    assert ax.get_ylabel() == "share of rows"
+    (_, heights), widths = segments(ax.collections[0]), np.diff(bins.edges)
+    assert ax.get_ylabel() == "rows per unit of age"
+    assert (np.column_stack(bins.intervals) / widths[:, None]).tolist() == heights.tolist()
+    assert view.histogram("age", 5, epsilon=1).plot().get_ylabel() == "rows"
+    for normalize in (False, "index"):
+        crossed = view.crosstab(*cells, normalize=normalize, epsilon=1)
+        ax, first = crossed.plot(), crossed.table[0, 0]
+        assert "±" in ax.figure.axes[1].get_ylabel()
+        assert crossed.raw.size == len(ax.texts)
+        assert ax.texts[0].get_text() == (f"{first:.1%}" if normalize else f"{first:,.0f}")
+    ends, _ = segments(at.collections[1])
     assert [found.low, found.high] == [tuple(side) for side in ends.T]
     assert curve.get_drawstyle() == "steps-post"
     assert np.allclose(curve.get_xdata() % 1, 0)
     assert curve.get_ydata()[-1] == pytest.approx(1)
 
 
-def test_there_is_a_panel_for_each_number(plt, protect):
-    """Of a description, a report and an aggregation, each with its own axis and intervals; within axes given."""
-    view, (_, given) = protect(), plt.subplots()
-    found, report = view.describe(epsilon=1), view.report(epsilon=1)
-    several = view.agg({"age": ["mean", "std"], "sex": ["top", "freq"]}, epsilon=1)
+def test_panels_and_profiles_show_each_interval(plt, protect):
+    """Of each column of a description, and of rows with a value and without one; within axes that are given."""
+    view, (_, given) = protect(epsilon=100, delta=1e-3), plt.subplots()
+    found, profile = view.describe(epsilon=1), view.profile(["income"], epsilon=10, delta=1e-4)
 
-    ax = found.plot(given)
-    numbers = several.plot().child_axes
-
-    ax.figure.canvas.draw()
+    row, ax = found.statistics.index("mean"), found.plot(given)
     assert given is ax
     assert [panel.get_xlabel().partition(" ")[0] for panel in ax.child_axes] == ["age", "visits", "income"]
-    row = found.statistics.index("mean")
     for at, panel in enumerate(ax.child_axes):
         assert [found.lows[at][row], found.highs[at][row]] in [list(line.get_xdata()) for line in panel.get_lines()]
-    assert len(report.plot().child_axes) == 3
-    assert [panel.get_yticklabels()[0].get_text() for panel in numbers] == ["age_mean", "age_std", "sex_freq"]
-    assert [several.lows[0], several.highs[0]] == list(numbers[0].get_lines()[0].get_xdata())
-    for none, said in (
-        (view.describe(["sex", "region"], epsilon=1), "draws columns of numbers"),
-        (view.agg({"sex": "top"}, epsilon=1), "no aggregation is a number"),
-    ):
-        with pytest.raises(ArgumentError, match=said):
-            none.plot()
-
-
-def test_what_was_found_is_drawn(plt, protect):
-    """Bounds over their threshold, and values by column; a single column has the axes for itself."""
-    view = protect(epsilon=100, delta=0.01)
-    bounds = view.find_bounds(["age", "income"], epsilon=1)
-    found = view.find_categories(["sex", "region"], epsilon=50)
-
-    ax, panels, alone = bounds.plot(), found.plot().child_axes, found["sex"].plot()
-
-    ax.figure.canvas.draw()
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert bounds.threshold == ax.get_lines()[0].get_ydata()[0]
-    assert any(label.startswith(f"age: {bounds.low[0]:g}") for label in labels)
-    assert [panel.get_ylabel() for panel in panels] == ["sex", "region"]
-    assert found["region"].counts.tolist() == drawn(panels[1], len(found["region"].categories))[0]
-    assert drawn(alone, 2) == drawn(panels[0], 2)
-
-
-def test_a_profile_shows_rows_and_gaps_with_their_intervals(plt, protect):
-    """A row each for those with a value and those with none, and what was seen is labelled."""
-    rng = np.random.default_rng(6)
-    df = pd.DataFrame({"age": rng.integers(20, 60, 20_000), "sex": rng.choice(["f", "m"], 20_000, p=[0.7, 0.3])})
-    df["age"] = df["age"].where(df.index % 4 > 0)
-    found = protect(df, bounds={}, categories={}, epsilon=5, delta=1e-6).profile(epsilon=2, delta=1e-7)
-
-    ax = found.plot()
-
-    rows, reach = [found.rows[0], found.missing[0], found.rows[1]], 1.96 * found.noise_standard_error
-    values, ends = drawn(ax, 3)
+    values, ends = drawn(profile.plot(), 2)
+    rows, reach = [profile.rows[0], profile.missing[0]], 1.96 * profile.noise_standard_error
     assert rows == values
     assert np.ravel(ends).tolist() == pytest.approx([each + sign * reach for each in rows for sign in (-1, 1)])
-    labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels == ["age: number\n16 to 64", "without a value", "sex: text\nf, m"]
+    with pytest.raises(ArgumentError, match="draws columns of numbers"):
+        view.describe(["sex", "region"], epsilon=1).plot()
+    with pytest.raises(ArgumentError, match="no aggregation is a number"):
+        view.agg({"sex": "top"}, epsilon=1).plot()
 
 
 # Texts
@@ -163,23 +109,6 @@ def test_numbers_are_written_as_far_as_they_mean_something():
     assert [number(each) for each in (math.nan, math.inf, "f", 1e20)] == ["nan", "inf", "f", "1e+20"]
     assert number(math.nan, 1.0) == "nan"
     assert number(12300.0, 0.0) == "12,300"
-
-
-def test_a_description_reads_as_a_table(protect):
-    """A row for each statistic and a column for each column, as a dataframe's own; a wide one is broken."""
-    found, names = protect().describe(epsilon=50), [f"column_{at}" for at in range(15)]
-    frame = pd.DataFrame(dict.fromkeys(names, [0.0, 2.0] * 400))
-    wide = repr(
-        protect(frame, bounds=dict.fromkeys(names, (0, 2)), categories={}).describe(epsilon=50)
-    ).splitlines()
-
-    _, heads, *rows = repr(found).partition("\nDescription: ")[2].splitlines()
-
-    assert list(found.columns) == heads.split()
-    assert list(found.statistics) == [row.split()[0] for row in rows[: len(found.statistics)]]
-    assert "±" in rows[2]
-    assert sum(line.strip().startswith("mean ") for line in wide) > 1
-    assert max(len(line) for line in wide if not line.strip().startswith("note ")) <= 104
 
 
 def test_counts_say_when_they_were_changed_or_say_nothing(protect):

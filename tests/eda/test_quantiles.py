@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -78,17 +79,10 @@ def test_a_tree_of_reference():
     rows, error = flat.rows_below([1, 1.5, 9])
     assert [2, 4.5, 10] == rows.tolist()
     assert error == pytest.approx(np.sqrt(flat.prefix_variances[[1, 1, 4]]))
-
-
-def test_quantiles_of_a_histogram():
-    """Linear within intervals; an end where all is asked for; the middle where there is nothing."""
     leaves, edges = np.array([2.0, 5, 0, 3]), np.arange(5.0)
-
-    found = quantiles(leaves, edges, [0.1, 0.25, 0.5, 0.75, 0.9])
-
-    assert (0.5, 1.1, 1.6, 3.166667, 3.666667) == pytest.approx(found, abs=1e-6)
-    assert [0, 4] == quantiles(leaves, edges, [0, 1]).tolist()
-    assert 2 == quantiles(np.zeros(4), edges, 0.3)
+    found = quantiles(leaves, edges, [0, 0.1, 0.25, 0.5, 0.75, 0.9, 1])
+    assert (0, 0.5, 1.1, 1.6, 3.166667, 3.666667, 4) == pytest.approx(found, abs=1e-6)
+    assert 2 == quantiles(np.zeros(4), edges, 0.3)  # the middle, where there is nothing
 
 
 def test_the_nearest_counts_that_are_not_negative():
@@ -210,18 +204,9 @@ def test_the_answers_are_those_of_the_table(neighbors, frame, protect):
         groups = view.group_by("sex").quantile("income", asked, epsilon=100)
         values = [float(groups[key]) if asked == 0.5 else groups[key].values[0] for key in "fm"]  # noqa: PD011
         assert medians == pytest.approx(values, abs=300)
-
-
-def test_others_follow_for_nothing(frame, protect):
-    """Any other quantile, and cumulated shares, are read off the same release; what is public has no noise."""
-    view = protect()
-    found = view.quantile("age", [0.5], step=1, covers="table", epsilon=50)
-    public = protect(public=["age"]).median("age", step=1, epsilon=1)
-
-    assert frame["age"].quantile(0.8) == found.quantile(0.8)
-    assert (frame["age"] < 39.5).mean() == pytest.approx(found.cdf(39.5), abs=0.01)
-    assert 1 == len(list(view.releases))
-    assert (frame["age"].median(), 0) == (float(public), public.privacy.epsilon)
+    more = view.quantile("age", [0.5], step=1, covers="table", epsilon=50)
+    assert frame["age"].quantile(0.8) == more.quantile(0.8)  # any other is read off the same release
+    assert (frame["age"] < 39.5).mean() == pytest.approx(more.cdf(39.5), abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -253,13 +238,11 @@ def test_a_median_of_many_rows_is_not_one_of_few_intervals(protect):
     x = np.random.default_rng(1).normal(45, 12, 500_000)
     view = protect(pd.DataFrame({"x": x}), bounds={"x": (0, 100)}, categories={})
 
-    found = [view.median("x", epsilon=1, fresh=True) for _ in range(3)]
+    found = [float(view.median("x", epsilon=1, fresh=True)) for _ in range(3)]
     few = protect().median("age", epsilon=1)
 
-    assert max(abs(float(each) - np.median(x)) for each in found) < 0.002
-    assert None is few.low
-    assert "between the 4" in few.notes[0]
-    assert "covers='table'" in few.notes[1]
+    assert np.abs(np.array(found) - np.median(x)).max() < 0.002
+    assert (few.low, few.notes[0].count("between the 4")) == (None, 1)
 
 
 def test_where_rows_are_private_groups_share_a_million_intervals(protect):
@@ -282,24 +265,13 @@ def test_the_choice_is_as_near_as_it_says(protect, frame):
     view, age = protect(), np.sort(frame["age"].to_numpy())
     off = []
     for _ in range(30):
-        value = float(view.median("age", epsilon=0.05, fresh=True))
+        value = float(found := view.median("age", epsilon=0.05, fresh=True))
         low, high = np.searchsorted(age, value - 0.03), np.searchsorted(age, value + 0.03, side="right")
         off.append(max(0, low - 2000, 2000 - high))
 
+    said = int(re.search(r"([\d,]+) rows either way", found.notes[0])[1].replace(",", ""))
     assert sum(each <= 2 / 0.05 * math.log(800 * 20) for each in off) >= 21  # P < 10⁻⁵
-
-
-@pytest.mark.parametrize("public", [[], ["part"]])
-def test_groups_of_different_sizes_are_measured_alike(public, protect):
-    """A tree, and how a budget is shared, follow from all rows: groups together cost what one does."""
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame({"x": rng.random(3100), "part": ["few"] * 100 + ["many"] * 3000})
-    said = {"bounds": {"x": (0, 1)}, "categories": {"part": ["few", "many"]}, "public": public}
-    groups = protect(frame, **said).group_by("part")
-
-    asked = {"quantile": ("x", [0.5]), "describe": (["x"],), "std": ("x",), "mean": ("x",)}
-    prices = [getattr(groups, name)(*args, epsilon=1, fresh=True).privacy.epsilon for name, args in asked.items()]
-    assert [1] * 4 == pytest.approx(prices)
+    assert said >= 2 / 0.05 * math.log(800 * 20) - 1
 
 
 def test_by_group_people_with_several_rows_are_counted(protect):

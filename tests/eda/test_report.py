@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import re
 from collections import Counter
 from html.parser import HTMLParser
@@ -15,7 +14,6 @@ import pytest
 
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import NoisyValue, Release
-from dfprivacy_eda.describe import split_budget
 from dfprivacy_eda.report import BAR, SURE, binned_histogram, html_page
 from dfprivacy_eda.tree import CountTree, choose_layout
 
@@ -90,38 +88,6 @@ def test_it_is_a_description_with_pictures_and_correlations(protect):
     assert sum(spent) == pytest.approx(found.privacy.epsilon) == pytest.approx(20)
     beyond, moments, *others = [each / 20 for each in spent]  # rows beyond bounds have a part of that of moments
     assert sorted(found.shares.values()) == pytest.approx(sorted([beyond + moments, *others]))
-
-
-def test_a_budget_is_split_without_a_rest():
-    """Shares are of what there is to measure, and add up to exactly 1."""
-    for numbers, labels in [(0, 3), *itertools.product([1, 2, 100, 101], [0, 3])]:
-        shares = split_budget(numbers, labels, together=True)
-
-        assert sum(shares.values()) == 1
-        assert ("correlations" in shares) == (2 <= numbers <= 100)
-        assert ("categories" in shares) == bool(labels)
-
-
-@pytest.mark.parametrize("columns", [["age"], ["sex"], ["sex", "region"], ["age", "sex"]])
-def test_any_columns_make_a_page(protect, columns, tmp_path):
-    """One column, numbers alone and categories alone are a report too, under both relations."""
-    for relation in ("replace_one", "add_remove"):
-        found = protect(neighbors=relation).report(columns, epsilon=2)
-        page = Page(found.save(tmp_path / "page.html").read_text("utf-8"))
-
-        assert found.correlations is None
-        assert len(columns) == sum(each.get("class") == "bars" for each in page.all("table"))
-
-
-def test_a_report_of_each_group(protect, tmp_path):
-    """The report of one of several groups has a page, which says of which rows it is, and what all have paid."""
-    found = protect().group_by("sex").report(["age", "visits"], epsilon=4)
-
-    text = found["f"].save(tmp_path / "f.html", title="Women").read_text("utf-8")
-
-    assert all(said in text for said in ("<h1>Women</h1>", "sex = f", "4-differential privacy for"))
-    again = Release.from_dict(json.loads(json.dumps(found["f"].to_dict())))
-    assert html_page(found["f"], None) == html_page(again, None)
 
 
 @pytest.mark.parametrize("rows", [0, 40, 20_000])
@@ -236,22 +202,6 @@ def test_the_page_is_read_aloud(hostile):
     assert links[0] == "main"
 
 
-def luminance(colour):
-    """The relative luminance of WCAG 2."""
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return float(np.dot([0.2126, 0.7152, 0.0722], linear))
-
-
-@pytest.mark.parametrize("behind", ["#ffffff", "#121212"], ids=["light", "dark"])
-@pytest.mark.parametrize("colour", [BAR, SURE])
-def test_colours_can_be_told_apart(colour, behind):
-    """Lines and bars have a contrast of 3 at least on what is behind them; texts have the browser's own colours."""
-    low, high = sorted(map(luminance, (colour, behind)))
-
-    assert (high + 0.05) / (low + 0.05) >= 3
-
-
 def test_the_page_says_what_was_asked_and_paid(hostile):
     """The page has the price, the guarantee, the split, each measurement's noise, and how to read it."""
     found, text = hostile
@@ -265,36 +215,49 @@ def test_the_page_says_what_was_asked_and_paid(hostile):
     assert "Every number here has noise." in said
     fake = dataclasses.replace(found, privacy=dataclasses.replace(found.privacy, private=False))
     assert "NOT PRIVATE" in Page(html_page(fake, None)).all("p")[0]["text"]
-
-
-def test_correlations_are_those_of_the_release(hostile):
-    """The matrix is that of the release, with what is not known."""
-    found, text = hostile
     unknown = dataclasses.replace(found.correlations, unknown=found.correlations.columns)
-
-    assert found.correlations._grid().rows[0][2] in Page(text).all("main")[0]["text"]
+    assert found.correlations._grid().rows[0][2] in said
     assert "not known" in html_page(dataclasses.replace(found, correlations=unknown), None)
 
 
-@pytest.mark.parametrize("count", [1, 25])
-def test_many_categories_are_drawn_as_far_as_there_is_room(protect, count):
-    """The page has a bar for each of the largest, and says how many it leaves out."""
-    names = [f"category number {at}" for at in range(count)]
-    view = protect(pd.DataFrame({"g": names * 20}), bounds={}, categories={"g": names})
+def test_colours_can_be_told_apart():
+    """Lines and bars have a contrast of 3 at least on light and dark; texts have the browser's own colours."""
 
-    text = html_page(view.report(epsilon=9), None)
+    def luminance(colour):  # of WCAG 2
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return float(np.dot([0.2126, 0.7152, 0.0722], linear))
 
-    assert ("… 1 more" in text) == (count == 25)
-    assert min(count, 24) == text.count('<span style="width')
+    for pair in itertools.product((BAR, SURE), ("#ffffff", "#121212")):
+        low, high = sorted(map(luminance, pair))
+        assert (high + 0.05) / (low + 0.05) >= 3
 
 
-def test_a_page_is_saved_where_it_can_be(protect, tmp_path):
-    """The file is named, replaced if it is there, and a folder that is not is refused."""
-    found, path = protect().report("sex", epsilon=1), tmp_path / "report.html"
-    path.write_text("old")
+def test_pages_of_any_columns_of_groups_and_of_many_categories(protect, tmp_path):
+    """A table of bars for each column, and a bar for each of the largest categories; a group says of which rows.
 
-    assert found.save(str(path)) == path
-    assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
+    It is saved where it can be: replaced if it is there, and refused in a folder that is not.
+    """
+    for columns, relation in itertools.product(
+        (["age"], ["sex", "region"], ["age", "sex"]), ("replace_one", "add_remove")
+    ):
+        found = protect(neighbors=relation).report(columns, epsilon=2)
+        page = Page(found.save(tmp_path / "page.html").read_text("utf-8"))
+        assert found.correlations is None
+        assert len(columns) == sum(each.get("class") == "bars" for each in page.all("table"))
+    for count in (1, 25):
+        names = [f"category number {at}" for at in range(count)]
+        text = html_page(
+            protect(pd.DataFrame({"g": names * 20}), bounds={}, categories={"g": names}).report(epsilon=9), None
+        )
+        assert ("… 1 more" in text) == (count == 25)
+        assert min(count, 24) == text.count('<span style="width')
+    group = protect().group_by("sex").report(["age", "visits"], epsilon=4)["f"]
+    assert group.save(str(tmp_path / "page.html"), title="Women") == tmp_path / "page.html"
+    text = (tmp_path / "page.html").read_text("utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+    assert all(said in text for said in ("<h1>Women</h1>", "sex = f", "4-differential privacy for"))
+    assert html_page(group, None) == html_page(Release.from_json(group.to_json()), None)
     for wrong, said in ((tmp_path / "nowhere" / "report.html", "no folder"), (3, "must be a file name")):
         with pytest.raises(ArgumentError, match=said):
-            found.save(wrong)
+            group.save(wrong)

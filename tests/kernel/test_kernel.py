@@ -11,7 +11,6 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
-from dfprivacy_kernel.embedding import location_points, make_embedding
 
 NAMES = (f"kernel {number}" for number in itertools.count())
 METHODS = ("mmd", "permutation", "moments", "whitened")
@@ -106,6 +105,11 @@ def test_groups_may_be_private(terms):
     """Where a row may change its group, come or go, the default finds a difference and none, gaps or not."""
     wider, alike, differ = (ask(protect(table, **terms), epsilon=10) for table in (WIDER, GAPS, moved(GAPS, 1.0)))
 
+    for method in METHODS[1:]:  # which need sizes that are public: they refuse the rest, and name the default
+        with pytest.raises(dp.ArgumentError, match=r"sizes are public.*mmd"):
+            ask(protect(**terms), method=method)
+    with pytest.raises(dp.ArgumentError):
+        protect(**terms).kernel_locations(["x"], by="arm", epsilon=1)
     assert max(wider.pvalue, differ.pvalue) < 0.01 < alike.pvalue
     assert all(0 < abs(size - ROWS / 2) < 50 for size in wider.sizes)
     assert alike.missing is None
@@ -173,7 +177,10 @@ def test_without_noise_it_is_the_test_without_privacy():
 
     test = ask(WIDER, "xy", locations=rows[::12].tolist(), epsilon=10**5)
 
+    own = sum(kernel[np.ix_(of, of)].sum() - ROWS / 2 for of in (signs > 0, signs < 0))  # but of a row with itself
+    unbiased = own / (ROWS / 2 * (ROWS / 2 - 1)) - 2 * kernel[np.ix_(signs > 0, signs < 0)].mean()
     assert math.sqrt(signs @ kernel @ signs) == pytest.approx(test.statistic, rel=0.01)
+    assert unbiased == pytest.approx(test.mmd2, rel=0.01)
     assert ask(WIDER, "xy", method="permutation", epsilon=10**5).rejected
 
 
@@ -207,6 +214,22 @@ def test_the_noise_is_that_of_the_measurement_and_of_the_plan():
     assert planned == pytest.approx(real, rel=0.2)
 
 
+def test_the_price_of_a_decision_and_of_an_interval(plt):
+    """A p-value of the permutation test has twice the noise of a decision; any other interval is free."""
+    plain, paid = (ask(WIDER, method="permutation", pvalue=pvalue) for pvalue in (False, True))
+    test = ask(WIDER, "xy")
+    wide, narrow = test.confidence_interval(0.99), test.confidence_interval(0.5)
+
+    assert (plain.pvalue, paid.pvalue) == (None, 0.01)
+    assert "Only the decision was requested" in plain.notes[0]
+    assert 2 * plain.privacy.noise[0].scale == pytest.approx(paid.privacy.noise[0].scale, rel=1e-6)
+    assert ask(moved(TABLE, 0.5), method="whitened", gamma=0.05, epsilon=9, n_permutations=199).rejected
+    assert wide.low <= test.low <= narrow.low <= math.sqrt(test.mmd2) <= narrow.high <= test.high <= wide.high
+    assert {"95% CI, noise included", "estimate"} <= {line.get_label() for line in test.plot().get_lines()}
+    with pytest.raises(dp.ArgumentError, match="confidence_level"):
+        test.confidence_interval(1.0)
+
+
 def test_groups_of_any_size_have_the_noise_that_is_expected():
     """By a public column, whose groups are not alike in size and split, all answers together cost one price."""
     site = np.where(np.arange(ROWS) < ROWS // 5, "small", "large")
@@ -224,27 +247,6 @@ def test_groups_of_any_size_have_the_noise_that_is_expected():
         assert any(0.75 < tests[each].noise_standard_error / expected < 1.25 for each in known["site"])
 
 
-def test_any_other_interval_is_free():
-    """The interval of the MMD covers its estimate, another level costs nothing, and a picture shows both."""
-    test = ask(WIDER, "xy")
-    wide, narrow = test.confidence_interval(0.99), test.confidence_interval(0.5)
-
-    assert wide.low <= test.low <= narrow.low <= math.sqrt(test.mmd2) <= narrow.high <= test.high <= wide.high
-    assert {"95% CI, noise included", "estimate"} <= {line.get_label() for line in test.plot().get_lines()}
-    with pytest.raises(dp.ArgumentError, match="confidence_level"):
-        test.confidence_interval(1.0)
-
-
-def test_a_pvalue_of_the_permutation_test_costs_twice_the_noise():
-    """The decision comes without a p-value, and says so; with one, the noise is twice as large."""
-    plain, paid = (ask(WIDER, method="permutation", pvalue=pvalue) for pvalue in (False, True))
-
-    assert (plain.pvalue, paid.pvalue) == (None, 0.01)
-    assert "Only the decision was requested" in plain.notes[0]
-    assert 2 * plain.privacy.noise[0].scale == pytest.approx(paid.privacy.noise[0].scale, rel=1e-6)
-    assert ask(moved(TABLE, 0.5), method="whitened", gamma=0.05, epsilon=9, n_permutations=199).rejected
-
-
 @pytest.mark.parametrize("method", ["mmd", "moments"])
 def test_sizes_are_no_larger_than_is_known(method):
     """Nor are fewer than none missing, and what is but noise is not shown; of hardly any, nothing is told."""
@@ -257,6 +259,10 @@ def test_sizes_are_no_larger_than_is_known(method):
     assert "missing" not in repr(tests[0])
     assert (lost.pvalue, lost.rejected) == (1.0, False)
     assert "is unreliable" in lost.notes[0]
+    if method == "mmd":  # of public columns sizes are exact, and a missing category is one
+        home = np.where(np.arange(ROWS) % 7, HOME.astype(object), None)
+        mixed = protect({**GAPS, "home": home}, missing={"home": "other"}, public=["arm", "x"])
+        assert sum(ask(mixed, categories=["home"], method="permutation").sizes) == ROWS - MISSING
 
 
 @pytest.mark.parametrize(("shift", "first", "noted"), [(1.5, 100, True), (0.0, 100, False), (1.5, 1000, False)])
@@ -268,14 +274,6 @@ def test_small_p_values_of_very_unequal_groups_are_noted(shift, first, noted):
 
     assert (test.pvalue < 0.01) == (shift > 0)
     assert any("rare values" in note for note in test.notes) == noted
-
-
-def test_what_is_missing_in_public_columns_is_known():
-    """Of public columns, sizes are exact, and a missing category is one."""
-    home = np.where(np.arange(ROWS) % 7, HOME.astype(object), None)
-    mixed = protect({**GAPS, "home": home}, missing={"home": "other"}, public=["arm", "x"])
-
-    assert sum(ask(mixed, categories=["home"], method="permutation").sizes) == ROWS - MISSING
 
 
 # Where samples differ
@@ -315,14 +313,9 @@ def test_locations_are_where_the_groups_differ(gaps):
     assert where.privacy.delta == 0
     assert test.locations == where.locations
     assert test.pvalue < 1e-6
-
-
-def test_of_candidates_that_are_alike_one_is_chosen():
-    """Of two views, which both pay."""
     one, other = (protect({"x": np.linspace(low, low + 1, 5000)}) for low in (-3, 2))
-    found = one.kernel_locations(["x"], other=other, locations=[[1.9], [2.0], [2.1]], epsilon=1)
-
-    assert len(found.locations) == 1
+    near = one.kernel_locations(["x"], other=other, locations=[[1.9], [2.0], [2.1]], epsilon=1)
+    assert len(near.locations) == 1  # of candidates that are alike; both views pay
     assert one.budget.spent == other.budget.spent > 0
 
 
@@ -393,15 +386,17 @@ def test_printed_tests_are_of_kernel_values(variant, stretch):
     assert found.differences == pytest.approx(v[0] - v[1], abs=1e-3)
     assert (found.variant, found.rejected) == (variant, True)
     assert "ignores the noise" in found.notes[-1]
-
-
-def test_pairs_of_one_person_have_twice_the_noise():
-    """Where both rows of a pair change, the printed sensitivity is half of what is charged."""
-    one, two = arms(TABLE)
-    asked = {"other": two, "method": "moments", "variant": "tcmc", **PRINTED}
-    apart, paired = (ask(one, paired=paired, **asked).noise_standard_error for paired in (False, True))
-
+    one, two = arms(TABLE)  # where both rows of a pair change, the printed sensitivity is half of what is charged
+    of_two = {"other": two, "method": "moments", "variant": "tcmc", **PRINTED}
+    apart, paired = (ask(one, paired=paired, **of_two).noise_standard_error for paired in (False, True))
     assert paired / apart == pytest.approx(2, rel=1e-6)
+    x = np.random.default_rng(6).standard_normal(10_000)
+    x[:5000:2] = math.nan  # unequal shares of missing values are no difference
+    gaps = {"x": x, "arm": np.repeat(["drug", "placebo"], 5000)}
+    alike = ask(gaps, method="moments", variant=variant, n_locations=2, lengthscale=1, epsilon=20)
+    assert alike.pvalue > 1e-4
+    assert (alike.missing is None) == (variant == "tcmc")
+    assert variant == "tcmc" or abs(alike.missing - 2500) < 8 * alike.missing_standard_error
 
 
 def test_a_printed_message_is_one_partys_part():
@@ -415,29 +410,6 @@ def test_a_printed_message_is_one_partys_part():
     assert found.second_noise_standard_error == pytest.approx((3 / 299 * HALF,) * 2, rel=1e-3)
     assert np.abs(found.mean - v.mean(axis=0)).max() < 8 * found.noise_standard_error
     assert np.abs(found.second - v.T @ v / 299).max() < 8 * found.second_noise_standard_error[0]
-
-
-@pytest.mark.parametrize("variant", ["tcmc", "nte"])
-def test_gaps_are_no_difference_as_printed(variant):
-    """Unequal shares of missing values are none of what is tested; NTE says how many are missing."""
-    x = np.random.default_rng(6).standard_normal(10_000)
-    x[:5000:2] = math.nan
-    table = {"x": x, "arm": np.repeat(["drug", "placebo"], 5000)}
-    found = ask(table, method="moments", variant=variant, n_locations=2, lengthscale=1, epsilon=20)
-
-    assert found.pvalue > 1e-4
-    assert (found.missing is None) == (variant == "tcmc")
-    assert variant == "tcmc" or abs(found.missing - 2500) < 8 * found.missing_standard_error
-
-
-def test_noise_of_nystrom_features_is_a_path_of_a_gaussian_process():
-    """Alike in all coordinates of the span of landmarks, at the landmarks it has the kernel as its covariance."""
-    columns = [dp.Column(name, bounds=(-3.0, 3.0)) for name in "xy"]
-    embedding = make_embedding("nystrom", columns, (1.5,), location_points(columns, None, 12))
-    K, to_values = embedding.parts[0].features(embedding.points), np.linalg.inv(embedding.map)
-
-    assert to_values @ to_values.T == pytest.approx(K, abs=1e-6)
-    assert np.trace(np.linalg.solve(K, to_values @ to_values.T)) == pytest.approx(12, abs=1e-4)  # J, without bound
 
 
 # What cannot be asked
@@ -498,19 +470,6 @@ def test_what_cannot_be_asked_is_refused(asked, said, view):
     """Each bad argument is refused before any charge, and the error says what is wrong."""
     with pytest.raises((dp.ArgumentError, dp.SchemaError), match=said):
         view.kernel_two_sample(**{"columns": ["x"], "by": "arm", "epsilon": 1, "delta": 1e-6, **asked})
-
-    assert view.budget.spent == 0
-
-
-@pytest.mark.parametrize("terms", RELATIONS)
-def test_private_groups_are_for_the_default(terms):
-    """The other methods need sizes that are public: they refuse the rest, and name the default."""
-    view = protect(**terms)
-    for method in METHODS[1:]:
-        with pytest.raises(dp.ArgumentError, match=r"sizes are public.*mmd"):
-            view.kernel_two_sample(["x"], by="arm", method=method, epsilon=1, delta=1e-6)
-    with pytest.raises(dp.ArgumentError):
-        view.kernel_locations(["x"], by="arm", epsilon=1)
 
     assert view.budget.spent == 0
 

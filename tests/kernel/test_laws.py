@@ -101,6 +101,21 @@ def test_any_noisy_numbers(separation, spread, sizes):
     assert math.isfinite(found.squared_mmd)
 
 
+def test_no_noisy_numbers_have_an_impossible_conclusion():
+    """Mostly noise in the numbers of rows makes no interval longer than distances are; nor a p-value beyond 1."""
+    spread = np.array([300.0, 250.0, 400.0, 200.0, 150.0])
+    measured = MMDMeasurement(80.0, 20.0, spread, np.full(5, 100.0), None, (5000, 4000))
+    noise, S = noise_scales("me", 3, 50, 60), -100 * np.eye(3)
+    parties = [Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)]
+    moments = Contrast(np.full(3, 9.0), np.full(3, -7.0), S, noise, (50, 60), (50, 60))
+
+    low, high = measured.interval(0.95)
+
+    assert measured.informative
+    assert 0 <= low < high == 2
+    assert all(0 <= p <= 1 for p in (contrast_test(moments).pvalue, parties_test(parties).pvalue))
+
+
 def test_few_possible_draws_make_a_fine_law():
     """Quantiles are those of many numbers, however few draws are possible; of none, the nearest stand in."""
     few = MMDMeasurement(0.0, 1.0, 400 * np.array([0.2, 0.27, 0.33]), np.full(3, 8.0), (200, 200)).null_law()
@@ -118,17 +133,6 @@ def test_few_possible_draws_make_a_fine_law():
     assert np.quantile(above.quantile(above.uniform), [0.5, 0.99, 0.999]) == pytest.approx(
         np.quantile(exact, [0.5, 0.99, 0.999]), rel=0.1
     )
-
-
-def test_no_interval_is_longer_than_distances_are():
-    """Where the numbers of complete rows are mostly noise, an interval holds no more than is possible."""
-    spread = np.array([300.0, 250.0, 400.0, 200.0, 150.0])
-    measured = MMDMeasurement(80.0, 20.0, spread, np.full(5, 100.0), None, (5000, 4000))
-
-    low, high = measured.interval(0.95)
-
-    assert measured.informative
-    assert 0 <= low < high == 2
 
 
 # Its level
@@ -177,13 +181,7 @@ def test_the_level_is_kept():
     assert 0.001 < apart < 0.055 + 5 * math.sqrt(0.05 / 400)
     assert paired < 0.05 + 5 * math.sqrt(0.05 / 400)
 
-
-@pytest.mark.statistical
-@pytest.mark.usefixtures("_coarse")
-def test_stretched_blobs_are_found():
-    """Blobs that are stretched along an axis, 2000 rows in each sample, ε = 0.5: found in 97% of cases."""
-
-    def blobs(rng, n):
+    def blobs(rng, n):  # stretched along an axis: found in 97% of cases
         at = 5 * (rng.integers(4, size=(2, n, 2)) - 1.5)
         return rng.standard_normal((2, n, 2)) * [[[1.0, 1.0]], [[math.sqrt(2), 1.0]]] + at
 
@@ -263,18 +261,6 @@ def test_a_small_group_keeps_the_level(columns, n, m, epsilon):
         assert (pvalues <= level).mean() <= level + 5 * math.sqrt(level * (1 - level) / 400)
 
 
-def test_any_noisy_covariance():
-    """Whatever the noisy covariance is, the p-value is a probability."""
-    noise, S = noise_scales("me", 3, 50, 60), -100 * np.eye(3)
-
-    found = [
-        contrast_test(Contrast(np.full(3, 9.0), np.full(3, -7.0), S, noise, (50, 60), (50, 60))).pvalue,
-        parties_test([Party(np.ones(3), S, noise, 50), Party(-np.ones(3), S, noise, 60)]).pvalue,
-    ]
-
-    assert all(0 <= p <= 1 for p in found)
-
-
 # TCMC and NTE as printed
 
 
@@ -286,6 +272,9 @@ def test_the_printed_law_is_that_of_a_weighted_sum():
     assert weighted_chi_squared(np.array([4.0]), 4.0) == pytest.approx(2 * norm.sf(1), abs=0.01)
     exact = chi2.sf(6 - 4 * norm.ppf(z) ** 2, 1).mean()
     assert weighted_chi_squared(np.array([4.0, 1.0]), 6.0) == pytest.approx(exact, abs=0.01)
+    z = np.random.default_rng(5).uniform(-0.5, 1, 400)  # without noise at one location, it is the t-test of pairs
+    party = Party(np.array([z.mean()]), np.array([[z @ z / 399]]), Scales(0, math.inf, 0, 0), 400.0)
+    assert paper_test([party]).statistic == pytest.approx((z.mean() / (z.std(ddof=1) / 20)) ** 2)
 
 
 def printed(rng, S, n, noise, count, second_noise=0.0):
@@ -315,11 +304,3 @@ def test_the_printed_level_holds_where_the_covariance_is_known(monkeypatch):
             assert abs(np.mean(p <= level) - level) < 6 * math.sqrt(level * (1 - level) / 400) + 0.01
     lost = printed(rng, np.diag([0.05, 0.03, 0.02, 0.015, 0.01]), 2000, 0.0035, 1, 0.0079)  # as the note says
     assert np.mean(lost <= 0.05) > 0.1
-
-
-def test_without_noise_it_is_the_t_test_of_pairs():
-    """At one location without noise, the statistic is the square of Student's t, of z."""
-    z = np.random.default_rng(5).uniform(-0.5, 1, 400)
-    party = Party(np.array([z.mean()]), np.array([[z @ z / 399]]), Scales(0, math.inf, 0, 0), 400.0)
-
-    assert paper_test([party]).statistic == pytest.approx((z.mean() / (z.std(ddof=1) / 20)) ** 2)

@@ -285,7 +285,7 @@ def test_no_tables_move_more_than_is_claimed(name):
         ("differences, public", "waves", (300, 300), 1, 0.8),
         ("summary, one table", "waves", (300, 300), 1, 0.5),
         ("summary, pairs", "waves", (2, 2), 4, 0.5),
-        ("witness, complete", "locations", (300, 300), 1, 0.8),
+        ("witness, complete", "locations", (3, 120), 4, 0.8),
         ("printed 1, one table", "waves", (3, 120), 1, 0.6),
         ("printed 2, one table", "waves", (3, 120), 1, 0.65),
         ("row of a pair 1, complete", "waves", (300, 300), 0, 0.75),

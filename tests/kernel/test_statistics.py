@@ -31,7 +31,6 @@ from dfprivacy_kernel.statistics import (
     Separation,
     Spread,
     Whitened,
-    _n_earlier_copies,
     random_subset,
     sample_mask,
     sampled_share,
@@ -140,17 +139,19 @@ def test_moments_are_what_they_say():
     expected = [v[:20].mean(axis=0) - v[20:].mean(axis=0), v.mean(axis=0), (v.T @ v / 50)[np.triu_indices(4)]]
     assert np.abs(v).max() <= 0.5
     assert asked.value(rows) / asked.weights == pytest.approx(np.concatenate(expected), abs=1e-9)
-
-
-def test_pairs_are_in_the_order_of_the_rows():
-    """The mean difference of pairs is that of the first half of the rows from the second."""
-    rows = batch([0.0, 1, 3, 4], LINE, [0, 0, 1, 1])
-    embedding = make_embedding("nystrom", LINE, [math.sqrt(2)], FIVE)
-    phi = embedded(embedding, rows)
-
-    found = PairedSeparation(Groups(BY, PAIR, (2, 2), paired=True), embedding).value(rows)[0]
-
+    line, whole = batch([0.0, 1, 3, 4], LINE, [0, 0, 1, 1]), make_embedding("nystrom", LINE, [math.sqrt(2)], FIVE)
+    phi = embedded(whole, line)  # pairs are in the order of the rows
+    found = PairedSeparation(Groups(BY, PAIR, (2, 2), paired=True), whole).value(line)[0]
     assert found == pytest.approx(float(np.linalg.norm(phi[0] - phi[2] + phi[1] - phi[3])), abs=1e-9)
+
+
+def test_noise_of_nystrom_features_is_a_path_of_a_gaussian_process():
+    """Alike in all coordinates of the span of landmarks, at the landmarks it has the kernel as its covariance."""
+    embedding = make_embedding("nystrom", PLANE, (1.5,), location_points(PLANE, None, 12))
+    K, to_values = embedding.parts[0].features(embedding.points), np.linalg.inv(embedding.map)
+
+    assert to_values @ to_values.T == pytest.approx(K, abs=1e-6)
+    assert np.trace(np.linalg.solve(K, to_values @ to_values.T)) == pytest.approx(12, abs=1e-4)  # J, without bound
 
 
 @pytest.mark.parametrize("kind", ["nystrom", "me", "scf"])
@@ -240,13 +241,6 @@ def test_a_row_more_draws_itself_or_nothing(columns):
     assert min(changes[0], changes[1]) > 30
 
 
-def test_rows_of_the_same_hash_are_told_apart():
-    """Copies are counted of rows with the same values, whatever their hashes are."""
-    values = [np.array([2.0, 1.0, 2.0, 1.0, 2.0, 3.0]), np.array([0.0, 0.0, 0.0, 5.0, 0.0, 0.0])]
-
-    assert _n_earlier_copies(values).tolist() == [0, 0, 1, 0, 2, 0]
-
-
 @pytest.mark.parametrize("distinct", [1, 40, None])
 def test_a_share_of_the_rows_is_drawn(distinct):
     """Of rows that are all alike, of few kinds, or all different, about the share is drawn, and near each value."""
@@ -286,18 +280,13 @@ def test_the_sample_tells_the_spread_of_all_rows():
 
     assert part.value(rows).tolist() == part.value(alone).tolist()
     assert part.value(rows) / part.weights == pytest.approx(whole.value(rows) / whole.weights, rel=0.05)
-
-
-def test_public_rows_are_free_and_private_ones_have_no_less_sensitivity_in_a_sample():
-    """Where all columns are public the same rows are drawn; else public ones make nothing smaller."""
+    # Where all columns are public the same rows are drawn; else public ones make nothing smaller.
     columns = (Column("x", bounds=(-3.0, 3.0), fill=0.0, public=True), MIXED[1])
-    embedding, groups = (
-        make_embedding("nystrom", columns, [1.4], location_points(columns, None, 40)),
-        Groups(BY, PAIR, (6, 6)),
-    )
+    embedding = make_embedding("nystrom", columns, [1.4], location_points(columns, None, 40))
 
     def moved(public, share=1.0):
-        return Spread(groups, embedding, share).sensitivity("replace_one", math.inf, frozenset(public))
+        asked = Spread(Groups(BY, PAIR, (6, 6)), embedding, share)
+        return asked.sensitivity("replace_one", math.inf, frozenset(public))
 
     assert moved("gxz", 0.5) == 0
     assert moved("gx") < moved("gx", 0.5) == moved("g")
