@@ -17,6 +17,7 @@ from dfprivacy._call.call import Call, mechanism_failure, name_mechanism_in_erro
 from dfprivacy._call.explanation import Explanation, recommend_bounds
 from dfprivacy._call.implied_answers import implied_answer
 from dfprivacy._call.payment import CallPayer, PlanPayer, Target, total_delta, total_epsilon
+from dfprivacy._ledger.calls import CallSelection
 from dfprivacy._measure.curator import Curator, Holder, Planner
 from dfprivacy._measure.kept_measurements import ResultCache
 from dfprivacy._measure.steps import GroupRunner
@@ -85,8 +86,8 @@ class Question(Call):
         payer = self.target.payer
         kept = payer.answer(wide, text)
         if kept is None and "rest" not in self.words:
-            price = self.epsilon, self.delta
-            dearer = payer.question_at_higher_price(self.question_texts, self.mechanism.name, price)
+            calls, price = CallSelection(self.mechanism.name), (self.epsilon, self.delta)
+            dearer = payer.question_at_higher_price(self.question_texts, calls, price)
             kept = None if dearer is None else payer.answer(dearer)
         if kept is None:
             return None

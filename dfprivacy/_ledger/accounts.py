@@ -11,7 +11,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
-from dfprivacy._ledger.calls import CallSelection, ChargeRecord, KeptAnswer, call_record
+from dfprivacy._ledger.calls import ChargeRecord, KeptAnswer, call_record
 from dfprivacy._ledger.known_states import newest_state
 from dfprivacy._ledger.names import current_analyst, name_key
 from dfprivacy._ledger.store import ChargeStandsError, retry_rolled_back
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import: it waits fo
     from numpy.typing import NDArray
     from sqlalchemy import Connection, Row, Select, Table
 
-    from dfprivacy._ledger.calls import CallRecord
+    from dfprivacy._ledger.calls import CallRecord, CallSelection
     from dfprivacy._ledger.store import Store
 
 __all__ = [
@@ -377,7 +377,7 @@ class Account:
         return found[0] if found else None
 
     def question_at_higher_price(
-        self, questions: Sequence[str], method: str, price: tuple[Fraction, Fraction]
+        self, questions: Sequence[str], wanted: CallSelection, price: tuple[Fraction, Fraction]
     ) -> str | None:
         """Return the same question as it was answered at the highest price that is at least the given one.
 
@@ -385,8 +385,8 @@ class Account:
         ----------
         questions : sequence of str
             The question, as canonical JSON in one or several forms.
-        method : str
-            The method, of which the newest 50 answers are read.
+        wanted : CallSelection
+            The calls of the method, of which the newest 50 answers are read.
         price : tuple of Fraction
             Epsilon and delta.
 
@@ -396,14 +396,14 @@ class Account:
             The question as canonical JSON, to give to `answer`; None if there is no such answer.
         """
         table = tables().answers
-        newest = _newest_first(self._select_calls(CallSelection(method), table), table, _MOST_QUESTIONS)
+        newest = _newest_first(self._select_calls(wanted, table), table, _MOST_QUESTIONS)
         kept = self.ledger.read(newest.with_only_columns(table.c.question), lambda row: row.question)
         found: list[tuple[Fraction, str]] = []
         with self.ledger.reporting_damage():
-            wanted = {_split_price(each)[0] for each in questions}
+            same = {_split_price(each)[0] for each in questions}
             for text in filter(None, kept):
                 rest, (epsilon, delta) = _split_price(text)
-                if rest in wanted and epsilon != "rest":
+                if rest in same and epsilon != "rest":
                     paid = read_fraction(epsilon), read_fraction(delta)
                     if all(map(operator.ge, paid, price)):
                         found.append((paid[0], text))
@@ -645,10 +645,10 @@ class JointAccount:
         return self.first.answer(*questions)
 
     def question_at_higher_price(
-        self, questions: Sequence[str], method: str, price: tuple[Fraction, Fraction]
+        self, questions: Sequence[str], wanted: CallSelection, price: tuple[Fraction, Fraction]
     ) -> str | None:
         """Return the same question as it was answered at a higher price; see `Account.question_at_higher_price`."""
-        return self.first.question_at_higher_price(questions, method, price)
+        return self.first.question_at_higher_price(questions, wanted, price)
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return kept measurements of the two tables together, which the first account has."""

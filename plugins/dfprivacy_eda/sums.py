@@ -226,8 +226,9 @@ class Sums:
 
     def largest_value(self, name: str) -> tuple[float, float] | None:
         """Return the largest possible value of a statistic; None where it depends on the private rows."""
-        half = self.column.half
-        ends = {"var": (0.0, half * half), "std": (0.0, half)}
+        half, n = self.column.half, max(self.noisy_value("count"), 2.0)
+        most = half * half * n / (n - 1)  # half of the rows at either bound
+        ends = {"var": (0.0, most), "std": (0.0, math.sqrt(most))}
         return None if name in {*ROWS, "sum"} else ends.get(name, self.column.bounds)
 
     def is_wide(self, name: str, low: float, high: float) -> bool:

@@ -239,15 +239,16 @@ def test_claims_that_are_too_small_are_found_out(gaps):
         def sensitivity(self, relation, norm, public):
             return 0.9 * super().sensitivity(relation, norm, public)
 
-    class Centred(MessageScores):
-        def _max_distance(self, n):
-            return float((self.parts[0].squares * (2 / n) ** 2).max())
-
+    class Covariance(MessageScores):
         def sensitivity(self, relation, norm, public):
             return 0.6
 
         def value(self, rows):
             return super().value(rows) * [1, 0, 0, 0]
+
+    class Centred(Covariance):
+        def _max_distance(self, n):
+            return float((self.parts[0].squares * (2 / n) ** 2).max())
 
     for statistic, tries, least in (
         (Understated(of(X), of(Y), 5), 3, 1),
@@ -256,6 +257,7 @@ def test_claims_that_are_too_small_are_found_out(gaps):
     ):
         n = 6 if tries > 3 else 5
         assert gaps(statistic.columns, 6).statistic(statistic, 1, n, tries=tries, steps=80) > least
+    assert gaps([Y], 6).statistic(Covariance(HALVES, omitting(Y)), 1, 6, tries=6, steps=80) <= 1 + 1e-9
 
 
 # Messages
