@@ -11,7 +11,7 @@ import pytest
 
 import dfprivacy as dp
 from dfprivacy.errors import ArgumentError
-from dfprivacy.expressions import ComputedColumn, Expression, Formula, Labels, Node, col, computed_column
+from dfprivacy.expressions import ComputedColumn, Expression, Formula, LabelCodes, Node, col, computed_column
 from dfprivacy.schema import Column
 
 ENDS = [-1e300, -1e6, -7.25, -1.0, -1e-3, 0.0, 5e-324, 0.1, 1.0, 2.0, 3.5, 1e3, 1e12, 1e300]
@@ -91,7 +91,7 @@ def _label(rng, depth):
 def _values(column, rng, n):
     """Make values of a column, mostly at the ends, and missing ones."""
     if column.bounds is None:
-        return Labels(rng.integers(-1, 3, n), column.categories)
+        return LabelCodes(rng.integers(-1, 3, n), column.categories)
     low, high = column.bounds
     inner = [each for each in [0.0, 0.1, 1.0, 2.0, -1.0] if low <= each <= high]
     ends = [low, high, column.mid, math.nextafter(low, high), math.nextafter(high, low), *inner, math.nan]
@@ -100,7 +100,7 @@ def _values(column, rng, n):
 
 def _same(a, b):
     """Whether two results have the same bits."""
-    if isinstance(a, Labels):
+    if isinstance(a, LabelCodes):
         return [*a.known] == [*b.known] and np.array_equal(a.codes, b.codes)
     return np.array_equal(a.view(np.int64), b.view(np.int64)) or (
         np.array_equal(np.isnan(a), np.isnan(b)) and np.array_equal(a[~np.isnan(a)], b[~np.isnan(b)])
@@ -124,7 +124,7 @@ def test_rows_are_alone_and_within_bounds(kind, seed):
             alone = formula.rows(lambda column, rows=rows, part=part: rows[column][part])
             assert _same(alone, found[part]), (expression, part)
         span = formula.span
-        if isinstance(found, Labels):
+        if isinstance(found, LabelCodes):
             assert {*found.known} <= {*span.known} | {None}
             assert (found.codes >= -1).all()
             assert (found.codes < len(found.known)).all()
