@@ -123,7 +123,7 @@ def test_rows_are_alone_and_within_bounds(kind, seed):
         for part in (slice(0, 1), slice(1, 2), slice(5, 68), slice(100, 203), rng.permutation(n)):
             alone = formula.rows(lambda column, rows=rows, part=part: rows[column][part])
             assert _same(alone, found[part]), (expression, part)
-        span = formula.span
+        span = formula.value_range
         if isinstance(found, LabelCodes):
             assert {*found.known} <= {*span.known} | {None}
             assert (found.codes >= -1).all()
