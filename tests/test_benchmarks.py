@@ -15,8 +15,8 @@ import pytest
 
 BENCHMARKS = Path(__file__).parent / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
+import harness  # noqa: E402
 import report  # noqa: E402
-import results  # noqa: E402
 
 MODULES = [path.stem for path in sorted(BENCHMARKS.glob("*.py")) if "\ntables = Tables(" in path.read_text("utf-8")]
 
@@ -28,7 +28,7 @@ def test_documents_show_the_kept_results():
 
 def test_a_number_that_was_changed_by_hand_is_put_right():
     """Tables and the README's numbers are made of the files, whatever stands there."""
-    (answer,) = (took for what, took, *_ in results.read("speed")["rows"] if what.startswith("one `ttest`"))
+    (answer,) = (took for what, took, *_ in harness.read("speed")["rows"] if what.startswith("one `ttest`"))
     pages = {report.ROOT / "README.md": answer, report.ROOT / "docs/benchmarks/speed.md": f"| {answer} |"}
     for page, number in pages.items():
         text = page.read_text(encoding="utf-8")
@@ -59,7 +59,7 @@ def test_a_benchmark_finds_what_it_imports(path):
 def test_results_are_complete():
     """A result says by which case, when, and with which version it was made, and has the columns of that case."""
     for name in sorted(report.shown()):
-        result = results.read(name)
+        result = harness.read(name)
         module, case = re.fullmatch(
             r"python tests/benchmarks/(\w+)\.py (\w+)(?: --\w+ \d+)*", result["command"]
         ).groups()
@@ -109,17 +109,17 @@ def test_a_module_says_what_it_has(module, monkeypatch, capsys):
 
 def test_a_benchmark_keeps_what_it_prints(tmp_path, monkeypatch, capsys):
     """What was printed is what is kept, with the command, without the folders of the machine."""
-    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    monkeypatch.setattr(harness, "FOLDER", tmp_path)
     monkeypatch.setattr(
         sys, "argv", [f"{tmp_path.parent}/speed.py", "speed", "--rows", "10", "--resume", "/somewhere/parts"]
     )
 
-    with results.recorded("name", "what", "measured") as row:
+    with harness.recorded("name", "what", "measured") as row:
         row("speed", 1.5)
         row("with ε", "")
-    kept = results.read("name")
+    kept = harness.read("name")
 
-    assert capsys.readouterr().out == results.markdown(kept["columns"], kept["rows"]) + "\n"
+    assert capsys.readouterr().out == harness.markdown(kept["columns"], kept["rows"]) + "\n"
     assert "| what | measured |\n|---|---|\n| speed | 1.5 |\n| with ε |  |" == report.markdown(
         kept["columns"], kept["rows"]
     )
@@ -128,9 +128,9 @@ def test_a_benchmark_keeps_what_it_prints(tmp_path, monkeypatch, capsys):
 
 def test_what_was_not_finished_is_not_kept(tmp_path, monkeypatch):
     """A benchmark that breaks off leaves the last complete table alone."""
-    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    monkeypatch.setattr(harness, "FOLDER", tmp_path)
 
-    with pytest.raises(ZeroDivisionError), results.recorded("name", "what") as row:
+    with pytest.raises(ZeroDivisionError), harness.recorded("name", "what") as row:
         row(1 / 0)
 
     assert [] == list(tmp_path.iterdir())

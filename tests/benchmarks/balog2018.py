@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from embeddings import DELTA, Truth, mean_of
-from harness import GREY, Array, Rng, Rows, Tables, met, panels, protected, save
-from results import read
+from harness import GREY, Array, Rng, Rows, Tables, draw, met, protected, read
 from scipy.optimize import minimize
 from scipy.special import erf, log_ndtr, ndtr
 
@@ -25,10 +25,6 @@ from dfprivacy.statistics import gaussian_scale
 from dfprivacy.testing import seeded_noise
 from dfprivacy_kme import absolute
 from dfprivacy_kme.mechanisms import Closeness, classical_scale
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 tables = Tables(__doc__)
 WIDTH = 0.2  # lengthscale of the kernel on the unit cube, where the rows are uniform
@@ -90,19 +86,16 @@ def cosines(W: Array) -> Callable[[Array], Array]:
 
 def rates() -> None:
     """Draw errors and proved slopes."""
-    rows = read("papers_balog2018_rates")["rows"]
-    figure, axes = panels(1, 4, (11, 3))
-    for ax, name in zip(axes, dict.fromkeys(row[0] for row in rows), strict=True):
-        for row, color in zip((row for row in rows if row[0] == name), ("tab:orange", "tab:blue"), strict=True):
-            sizes, errors = ([float(x.replace(",", "")) for x in cell.split(", ")] for cell in row[2:4])
-            ax.loglog(sizes, errors, "o-", color=color, label=f"ε = {row[1]}")
-        top, bottom = map(int, row[5].split("/"))
-        slope = np.array(sizes) ** (top / bottom)
-        ax.loglog(sizes, errors[0] * slope / slope[0], ":", color=GREY, label=f"N^({row[5]})")
-        ax.set(title=f"Proposition {name}", xlabel="N")
-        ax.legend(frameon=False, fontsize=8)
-    axes[0].set_ylabel("distance from μ")
-    save(figure, "papers/balog2018_rates")
+    panels: dict[str, list[Any]] = {}
+    for name, epsilon, *cells, _, proved in read("papers_balog2018_rates")["rows"]:
+        sizes, errors = (np.array([float(x.replace(",", "")) for x in cell.split(", ")]) for cell in cells)
+        top, bottom = map(int, proved.split("/"))
+        lines = panels.setdefault(f"Proposition {name}", [])
+        lines.append((sizes, errors, "o-", {"label": f"ε = {epsilon}"}))
+        slope = errors[0] * (sizes / sizes[0]) ** (top / bottom)
+        lines.append((sizes, slope, ":", {"color": GREY, "label": f"N^({proved})"}))
+    scales = {"xscale": "log", "yscale": "log"}
+    draw("papers/balog2018_rates", (11, 3), panels, x="N", y="distance from μ", legend=None, **scales)
 
 
 @tables.add("proposition", "ε", "N", "distance", "slope", "proved, at least", draw=rates)
@@ -110,11 +103,8 @@ def papers_balog2018_rates(runs: int = 5) -> Rows:
     """Distances from the population's embedding by N, and the slope of their logarithms."""
     proved = (("5, D = 1", 1, "-1/2"), ("5, D = 2", 2, "-1/3"), ("6, D = 2", 2, "-1/2"), ("8, D = 2", 2, "-1/3"))
     for (name, D, bound), epsilon in itertools.product(proved, (0.1, 1.0)):
-        sizes, law, errors = (
-            (30, 100, 300, 1000) if name[0] == "8" else (100, 1000, 10_000, 100_000),
-            Uniform(D),
-            [],
-        )
+        sizes = (30, 100, 300, 1000) if name[0] == "8" else (100, 1000, 10_000, 100_000)
+        law, errors = Uniform(D), []
         for N in sizes:
             rng = np.random.default_rng([D, N, int(10 * epsilon), int(name[0])])
             errors.append(np.mean([law.error(name[0], N, epsilon, rng) for _ in range(runs)]))

@@ -11,14 +11,16 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from harness import Array, Ints, Rng, Rows, Tables, parts, peer, protected
+from numpy.typing import ArrayLike
 from real import ADULT, read
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
@@ -27,12 +29,6 @@ from scipy.stats import fisher_exact
 from dfprivacy._privacy.conversions import gaussian_unit_scale
 from dfprivacy.testing import seeded_noise
 from dfprivacy_gmm import GaussianClassifier
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
 
 tables = Tables(__doc__)
 Bounds = dict[str, tuple[float, float]]
@@ -48,14 +44,8 @@ DESIGNS = (
     *(("qda", d, n) for d, n in ((2, 1000), (2, 5000), (2, 50_000), (5, 1000), (5, 5000), (5, 50_000))),
     *(("qda", 10, n) for n in (5000, 20_000, 50_000)),
 )
-NUMBERS: Bounds = {
-    "age": (17, 90),
-    "fnlwgt": (0, 1.5e6),
-    "education_num": (1, 16),
-    "capital_gain": (0, 99_999),
-    "capital_loss": (0, 4356),
-    "hours_per_week": (1, 99),
-}
+NUMBERS: Bounds = {"age": (17, 90), "fnlwgt": (0, 1.5e6), "education_num": (1, 16), "capital_gain": (0, 99_999)}
+NUMBERS |= {"capital_loss": (0, 4356), "hours_per_week": (1, 99)}
 REPAIRS = ("noise_aware", "shrink", "clip")
 TOPS = (  # upper bounds of the columns of the breast cancer table, in their order
     *(30, 50, 200, 3000, 0.2, 0.5, 0.5, 0.3, 0.5, 0.1),
@@ -97,9 +87,7 @@ def unsafe_scalars(rng: Rng, X: Array, y: Any, method: str, each: float) -> Gaus
     for part in own if method == "qda" else [np.concatenate([part - part.mean(axis=0) for part in own])]:
         noise = np.triu(rng.laplace(0, spans / len(part) / each))
         values, vectors = np.linalg.eigh(np.cov(part.T) + noise + np.triu(noise, 1).T)
-        found.append(
-            (vectors * np.where(values < 0, 0.01, values)) @ vectors.T
-        )  # the paper does not tell its floor
+        found.append((vectors * np.where(values < 0, 0.01, values)) @ vectors.T)  # the paper tells no floor
     model.covariances_ = np.broadcast_to(np.array(found), (len(own), d, d))
     return model
 
@@ -154,10 +142,8 @@ def gmm_adult(runs: int = 40) -> Rows:
             rows, fresh = (X[train], y[train]), (X[test], y[test])
             printed = [unsafe_scalars(rng, *rows, method, epsilon) for epsilon in epsilons]
             last = plain(*rows, method)
-            fits = [
-                [ours(*rows, NUMBERS, method, epsilon, SEED + run, **asked) for epsilon in epsilons]
-                for asked in ({"radius": np.sqrt(6)}, {})
-            ]
+            fit, radius = partial(ours, *rows, NUMBERS, method, seed=SEED + run), np.sqrt(6)
+            fits = [fit(epsilon, radius=radius) for epsilon in epsilons], [fit(epsilon) for epsilon in epsilons]
             errors.append([missed(fresh, *models, last) for models in (printed, *fits)])
         found = np.array(errors)
         yield method, "paper, ε a scalar", *cells(found[:, 0])
@@ -239,9 +225,7 @@ SHAPES = ((2, 1), (2, 2), (3, 2), (5, 2), (10, 2), (2, 5), (5, 5), (2, 10))
 COMPARED = {(*shape, apart, 10_000) for shape in SHAPES for apart in (2.5, 4)}
 COMPARED |= {(*shape, 2.5, 50_000) for shape in SHAPES if shape not in {(2, 1), (2, 5)}}
 CHOICES: dict[Cell, float] = {  # right numbers of components in 12 tables
-    (1, 2, 2.5, 20_000): 1.0,
-    (2, 2, 2.5, 20_000): 1.0,
-    (3, 2, 2.5, 20_000): 1.0,
+    **{(K, 2, 2.5, 20_000): 1.0 for K in (1, 2, 3)},
     (2, 2, 2.5, 5000): 1.0,
     (3, 2, 2.5, 5000): 0.75,
     (5, 2, 2.5, 50_000): 1.0,
@@ -408,16 +392,8 @@ def mixtures(cell: Cell, runs: int) -> list[str]:
     before, good = round(CELLS[cell] * 20), round(rates[0] * runs)
     p = fisher_exact([[good, runs - good], [before, 20 - before]]).pvalue  # how often they differ as much by chance
     error = np.sqrt(np.mean(errors)) if errors else np.nan
-    shown = (
-        CELLS[cell],
-        rates[0],
-        p,
-        warned / runs,
-        error,
-        *rates[1:3],
-        np.mean(near) if near else np.nan,
-        rates[3],
-    )
+    of_kmeans = np.mean(near) if near else np.nan
+    shown = (CELLS[cell], rates[0], p, warned / runs, error, *rates[1:3], of_kmeans, rates[3])
     return ["" if np.isnan(x) else f"{x:.2f}" for x in shown]
 
 

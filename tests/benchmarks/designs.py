@@ -8,14 +8,14 @@ groups follow one distribution, and values are missing independently of them: ev
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from harness import Array, Ints, grouped
 from scipy.special import bdtrc
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LEVELS = (0.05, 0.01, 0.001)
 """Levels at which rejections are counted."""
@@ -65,15 +65,51 @@ class Design:
     neighbors: str
 
     @property
-    def groups(self) -> NDArray[np.intp]:
+    def groups(self) -> Ints:
         """The group of each row, 0 or 1."""
         return np.repeat([0, 1], self.sizes)
 
-    def draw(self, rng: np.random.Generator) -> NDArray[np.float64]:
+    def draw(self, rng: np.random.Generator) -> Array:
         """Draw a table's column: one value for each row, NaN where it is missing, clipped to the bounds."""
         values = np.clip(DATA[self.data](rng, sum(self.sizes)), self.low, self.high)
         values[rng.random(values.size) < np.asarray(self.missing)[self.groups]] = math.nan
         return values
+
+    def frame(self, rng: np.random.Generator) -> pd.DataFrame:
+        """Draw a table: numbers, coins and times, two groups and three, none of which has to do with any other."""
+        n, first = sum(self.sizes), self.sizes[0]
+        columns = {**{name: self.draw(rng) for name in "xyz"}, "g": self.groups}
+        columns["k"] = np.repeat([0, 1, 2], [first // 2, first - first // 2, n - first])
+        columns |= {"before": rng.random(n) < 0.3, "after": rng.random(n) < 0.3}
+        event, end = rng.weibull(1.3, n) * 420, rng.uniform(200, 1020, n)
+        return pd.DataFrame({**columns, "time": np.minimum(np.minimum(event, end), 999.99), "died": event <= end})
+
+    @property
+    def way(self) -> str:
+        """How groups are compared that are private."""
+        return "add_remove" if self.neighbors == "add_remove" else "private"
+
+    def halves(self) -> tuple[Design, Design]:
+        """The designs of one group each."""
+        return replace(self, sizes=(self.sizes[0], 0)), replace(self, sizes=(0, self.sizes[1]))
+
+    def view(self, frames: list[pd.DataFrame], way: str) -> Any:
+        """Protect tables, a group each, and compare their own groups in some way."""
+        ends, coin = (self.low, self.high), [False, True]
+        categories = {"g": [0, 1], "k": [0, 1, 2], "before": coin, "after": coin, "died": coin}
+        categories |= {"two": [0, 1], "four": [0, 1, 2, 3]}
+        bounds = {**dict.fromkeys("xyz", ends), "time": (0, 1000)}
+        known = [{name: of[name] for name in of if name in frames[0]} for of in (bounds, categories)]
+        terms = {"bounds": known[0], "categories": known[1], "neighbors": self.neighbors, "delta": 0.5}
+        public = tuple(name for name in "gk" if way == "public" and name in frames[0])
+        return grouped(frames, public, **terms)
+
+    def views(
+        self, rng: np.random.Generator, runs: int, of: Callable[[pd.DataFrame], pd.DataFrame] = pd.DataFrame
+    ) -> dict[str, Any]:
+        """Protect what is made of drawn tables for every way in which their groups can be compared."""
+        frames, ways = [of(self.frame(rng)) for _ in range(runs)], (self.way, "public")
+        return {way: self.view(frames, way) for way in ways[: 1 if self.way == "add_remove" else 2]}
 
     def mean(self, draws: int = 4_000_000) -> float:
         """Mean of a clipped value."""

@@ -6,9 +6,10 @@ python tests/benchmarks/errors.py regression --runs 200
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,15 +22,11 @@ from dfprivacy.release import NoisyValue
 from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor.inference import NoisyStatistics
 from dfprivacy_dcor.message import distance_variance
-from dfprivacy_dcor.points import five_numbers
+from dfprivacy_dcor.points import Line, Lines, five_numbers, grid_bits, on_grid
 from dfprivacy_dcor.spaces import metric_space
 from dfprivacy_dcor.statistics import SHARES, largest_changes, largest_values
 from dfprivacy_eda.quantiles import selects_separately
 from dfprivacy_eda.tree import CountTree, Layout, choose_intervals, choose_layout
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
 
 tables = Tables(__doc__)
 
@@ -262,18 +259,15 @@ def quantile_errors(shape: str, n: int, epsilon: float, runs: int, rng: Rng) -> 
         rows, top, centres = np.sort(places + rng.random(n)), float(plan.sizes[-1]), middles(plan, 0, 100)
         for q, values, into in zip(shares, by_tree(x, step, shares, epsilon, rng), errors.values(), strict=True):
             at = np.clip(np.searchsorted(plan.half_open_edges, values, side="right") - 1, 0, plan.sizes[-1] - 1)
-            chosen = [each_alone(leaves, q, epsilon, rng)]
-            chosen += [
-                np.minimum(way(rows, top, q, epsilon, rng), top - 1).astype(int) for way in (recursive, sliced)
-            ]
+            chosen, others = [each_alone(leaves, q, epsilon, rng)], (recursive, sliced)
+            chosen += [np.minimum(way(rows, top, q, epsilon, rng), top - 1).astype(int) for way in others]
             truth, told = np.quantile(x, q, method="inverted_cdf"), [values, *(centres[each] for each in chosen)]
             into[run, :, 0] = [missed(leaves, each, q) for each in (at, *chosen)]
             into[run, :, 1] = [abs(value - truth).mean() / float(x.std()) for value in told]
     return errors
 
 
-@tables.add_several(
-    "eda_quantiles",
+@tables.add(
     eda_quantiles=("column", "rows", "ε", "quantiles", *WAYS, "best"),
     eda_quantiles_summary=("column", "quantiles", "cells", "ours", *WAYS, "error of ours / the best, most"),
 )
@@ -339,17 +333,6 @@ ENDS = {"x": (-1.0, 1.0), "y": (-1.5, 1.5)}
 CENTRAL, LOCAL = (0.1, 0.5, 1, 2), (0.5, 1, 2, 5, 10)
 
 
-class Standing:
-    """Rows of columns within their bounds, as statistics read them."""
-
-    def __init__(self, values: dict[str, Array]) -> None:
-        self.values, self.size = values, len(next(iter(values.values())))
-
-    def standardized(self, column: dp.Column) -> Array:
-        """Numbers in [-1, 1]."""
-        return (np.clip(self.values[column.name], column.low, column.high) - column.mid) / column.half
-
-
 def synthetic(relation: str, n: int, seed: int) -> dict[str, Array]:
     """Uniform x, or x uniform around a circle, and y a function of it with some noise."""
     rng = np.random.default_rng(seed)
@@ -360,19 +343,20 @@ def synthetic(relation: str, n: int, seed: int) -> dict[str, Array]:
 
 def dcor_errors(n: int, runs: int) -> Rows:
     """R of the rows by `dcor`: mean absolute errors of 300 draws of the noise of each of some tables."""
-    columns = {name: dp.Column(name, bounds=ends, fill=sum(ends) / 2) for name, ends in ENDS.items()}
-    x, y = (metric_space((columns[name],), "euclidean") for name in "xy")
+    columns = [dp.Column(name, bounds=ends, fill=sum(ends) / 2) for name, ends in ENDS.items()]
+    spaces, bits = [metric_space((column,), "euclidean") for column in columns], grid_bits(n)
     for relation in RELATIONS:
-        rows = [Standing(synthetic(relation, n, seed)) for seed in range(runs)]
-        exact, cells = [five_numbers(x.rows(each), y.rows(each)) for each in rows], []
+        exact, cells = [], []
+        for seed in range(runs):
+            drawn = synthetic(relation, n, seed)
+            units = ((drawn[each.name] - each.low) / (each.high - each.low) for each in columns)
+            exact.append(five_numbers(*(Lines((Line(on_grid(z, bits), bits),), (1.0,)) for z in units)))
         for epsilon in CENTRAL:
-            scales, errors = largest_changes(x, y, n) / (epsilon * np.array(SHARES)), []
+            scales, errors = largest_changes(*spaces, n) / (epsilon * np.array(SHARES)), []
             for seed, five in enumerate(exact):
                 noisy = five + np.random.default_rng(seed).laplace(scale=scales, size=(300, 5))
-                told = [
-                    NoisyStatistics((*each, 1.0), (*scales, 0.0), n, largest_values(x, y)).correlation
-                    for each in noisy
-                ]
+                known = (*scales, 0.0), n, largest_values(*spaces)
+                told = [NoisyStatistics((*each, 1.0), *known).correlation for each in noisy]
                 errors += [abs(each - five[0] / np.sqrt(five[1] * five[2])) for each in told]
             cells.append(f"{np.mean(errors):.3f}")
         yield relation, *cells

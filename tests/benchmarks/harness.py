@@ -20,21 +20,29 @@ measure told of a `problem`.
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import inspect
 import itertools
 import json
 import os
+import platform
+import re
+import shlex
 import subprocess
 import sys
 import venv
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
-from results import recorded
+
+import dfprivacy as dp
 
 Row = tuple[object, ...]
 Rows = Iterator[Row]
@@ -44,6 +52,8 @@ Bools = NDArray[np.bool_]
 Rng = np.random.Generator
 
 HERE = Path(__file__).parent
+FOLDER = HERE / "results"
+PACKAGES = ("dfprivacy", "numpy", "scipy", "pandas", "polars", "pyarrow", "opendp")
 DATA = Path(os.environ.get("DFPRIVACY_TEST_DATA", ""))
 """The folder of public tables that are not shipped: adult.csv, housing.csv and winequality-white.csv, of UCI."""
 
@@ -63,21 +73,15 @@ class Tables:
     def __init__(self, about: str | None) -> None:
         self.about, self.cases = about, dict[str, Case]()
 
-    def add(self, *columns: str, name: str = "", draw: Callable[[], object] | None = None) -> Callable[[Any], Any]:
-        """Make a table known, under the name of its measure if no other is said, and what draws it when kept."""
+    def add(self, *columns: str, name: str = "", draw: Any = None, **several: tuple[str, ...]) -> Any:
+        """Make the table of a measure known, with what draws it when kept.
+
+        Several tables may come of one measure, which then yields the name of one before each row, in their order.
+        """
 
         def known(measure: Any) -> Any:
             own = name or measure.__name__
-            self.cases[own] = Case({own: columns}, measure, draw)
-            return measure
-
-        return known
-
-    def add_several(self, name: str, **columns: tuple[str, ...]) -> Callable[[Any], Any]:
-        """Make tables known that come of one measure: it yields the name of one before each row, in their order."""
-
-        def known(measure: Any) -> Any:
-            self.cases[name] = Case(columns, measure)
+            self.cases[own] = Case(several or {own: columns}, measure, draw)
             return measure
 
         return known
@@ -97,9 +101,7 @@ class Tables:
         parser.add_argument("--resume", type=Path, metavar="FILE", help="keep parts here, and go on from there")
         names = parser.add_subparsers(dest="name", required=True, metavar="TABLE")
         for name, case in self.cases.items():
-            told = getattr(case.measure, "func", case.measure).__doc__.splitlines()[
-                0
-            ]  # of what a case is a part of
+            told = getattr(case.measure, "func", case.measure).__doc__.splitlines()[0]
             one = names.add_parser(name, help=told.replace("%", "%%"))
             for size in inspect.signature(case.measure).parameters.values():
                 one.add_argument(f"--{size.name}", type=type(size.default), default=size.default)
@@ -158,15 +160,87 @@ problem, parts, count = Problem(), Parts(), itertools.count()
 
 def protected(frame: Any, **terms: Any) -> Any:
     """Protect a table under a name of its own; it can pay for much, in memory, unless the terms say otherwise."""
-    import dfprivacy as dp
-
     known = {"epsilon": 10**6, "accounting": "basic", "ledger": "memory:"}
     return dp.protect(frame, f"benchmark {next(count)}", **known | terms)
+
+
+def grouped(frames: list[pd.DataFrame], public: tuple[str, ...] = (), **terms: Any) -> Any:
+    """Protect tables in one account, each a group of it: who asks pays once, and hears of each table."""
+    runs = list(range(len(frames)))
+    frame = pd.concat(frames, keys=runs, names=["run"]).reset_index("run")
+    categories = {**terms.pop("categories", {}), "run": runs}
+    known = () if terms.get("neighbors") == "add_remove" else ("run", *public)
+    return protected(frame, categories=categories, public=known, **terms).group_by("run")
+
+
+def answers(view: Any, name: str, /, *args: Any, **asked: Any) -> list[Any]:
+    """Ask each group of a view; none answers where there are too few rows."""
+    try:
+        return [answer for _, answer in getattr(view, name)(*args, **asked).items()]
+    except dp.ArgumentError:
+        return []
 
 
 def met(goal: bool) -> str:
     """Say whether a goal is met."""
     return "yes" if goal else "**no**"
+
+
+# Tables of results: printed as they are measured, and kept in files from which `report.py` makes the documents
+
+
+@contextmanager
+def recorded(name: str, *columns: str) -> Iterator[Callable[..., None]]:
+    """Print a table as it is measured, and keep it when it is complete."""
+    rows: list[list[str]] = []
+
+    def row(*cells: object) -> None:
+        rows.append([str(cell) for cell in cells])
+        print(line(rows[-1]), flush=True)
+
+    print(markdown(columns, []), flush=True)
+    yield row
+    write({
+        "name": name,
+        "command": command(),
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "versions": {"python": platform.python_version(), **{each: version(each) for each in PACKAGES}},
+        "columns": list(columns),
+        "rows": rows,
+    })  # fmt: skip
+
+
+def command() -> str:
+    """What was called, without the file of an interrupted run."""
+    script = Path(sys.argv[0]).resolve().relative_to(FOLDER.parent).as_posix()
+    told = shlex.join(["python", f"tests/benchmarks/{script}", *sys.argv[1:]])
+    return re.sub(r" --resume[ =]\S+", "", told)
+
+
+def write(result: dict[str, Any]) -> None:
+    """Write a result, a line for each row."""
+    FOLDER.mkdir(exist_ok=True)
+    rows = ",\n".join("    " + json.dumps(row, ensure_ascii=False) for row in result["rows"])
+    text = json.dumps({**result, "rows": []}, indent=2, ensure_ascii=False)
+    text = text.replace('"rows": []', f'"rows": [\n{rows}\n  ]')
+    (FOLDER / f"{result['name']}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def read(name: str) -> dict[str, Any]:
+    """Read a result."""
+    result: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return result
+
+
+def markdown(columns: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    heads = list(columns)
+    return "\n".join([line(heads), "|" + "---|" * len(heads), *map(line, rows)])
+
+
+def line(cells: Iterable[str]) -> str:
+    """A row of a Markdown table."""
+    return f"| {' | '.join(cells)} |"
 
 
 # Other libraries
@@ -203,8 +277,15 @@ def peer(library: str) -> Path | None:
 GREY = "#808080"  # is read on light and on dark
 
 
-def panels(rows: int, columns: int, size: tuple[float, float], **asked: Any) -> Any:
-    """A figure and its axes, in inks that are read on light and on dark."""
+Line = tuple[Any, Any, str, dict[str, Any]]  # x, y, style, and what it is named
+
+
+def draw(name: str, size: tuple[float, float], panels: dict[str, list[Line]], **asked: Any) -> None:
+    """Draw a picture of the documents, a panel by title, in inks that are read on light and on dark.
+
+    Asked for are its number of ``columns``, labels ``x`` and ``y``, a dotted ``level``, which panel has the legend
+    (``legend``; None: each), and what `Axes.set` takes.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -213,10 +294,20 @@ def panels(rows: int, columns: int, size: tuple[float, float], **asked: Any) -> 
     inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "dfprivacy", "font.family": "sans-serif"}
     mpl.rcParams |= {**dict.fromkeys(inked, GREY), "axes.titlesize": "small", "axes.facecolor": "none"}
-    return plt.subplots(rows, columns, figsize=size, sharey=True, layout="constrained", **asked)
-
-
-def save(figure: Any, name: str) -> None:
-    """Save a picture of the documents."""
+    columns, level, chosen = asked.pop("columns", len(panels)), asked.pop("level", None), asked.pop("legend", 0)
+    x, y = asked.pop("x", ""), asked.pop("y", "")
+    form = {"sharey": True, "layout": "constrained", "squeeze": False}
+    figure, axes = plt.subplots(-(-len(panels) // columns), columns, figsize=size, **form)
+    for at, (ax, (title, lines)) in enumerate(zip(axes.flat, panels.items(), strict=True)):
+        for xs, ys, style, named in lines:
+            ax.plot(xs, ys, style, **named)
+        if level is not None:
+            ax.axhline(level, color=GREY, ls=":")
+        ax.set(title=title, **asked)
+        ax.minorticks_off()
+        if chosen in {None, at}:
+            ax.legend(fontsize="x-small", frameon=False, labelcolor=GREY)
+    figure.supxlabel(x, color=GREY)
+    figure.supylabel(y, color=GREY)
     file = HERE.parents[1] / "docs/pictures" / f"{name}.svg"
     figure.savefig(file, transparent=True, metadata={"Date": None})

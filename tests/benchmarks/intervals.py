@@ -8,39 +8,29 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial
-from operator import add, sub
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from operator import add, sub, truediv
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from designs import DATA as KINDS
 from designs import Design, designs, exceeds
-from harness import Array, Bools, Rng, Rows, Tables, parts, problem, protected
-from levels import Exact, noisy_ranks, rejects
+from harness import Array, Bools, Rng, Rows, Tables, answers, grouped, parts, problem, protected
 from real import Table
 from real import tables as real_tables
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy._privacy.conversions import gaussian_unit_scale
 from dfprivacy.inference.counts import NoisyCounts, arcsine_share, difference, odds_ratio, ratio, share_of_angle
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing import seeded_noise
 from dfprivacy.wording import noise_share
-from dfprivacy_gmm.estimates import estimate_moments
-from dfprivacy_gmm.sums import Sums
-from dfprivacy_inference.curves import Curve
-from dfprivacy_inference.hazards import TwoLifeTables
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 tables = Tables(__doc__)
-Answer = tuple[float, bool | None, bool]  # p-value, whether the interval holds the truth, whether there is a note
 TINY = 1e-9
 
 
@@ -88,11 +78,8 @@ def of_column(table: Table, relation: str, epsilon: float, runs: int) -> dict[st
     """How often the intervals of one column hold the table's own numbers, or those of what it is a sample of."""
     ((name, ends),) = table.bounds.items()
     terms = {"bounds": table.bounds, "neighbors": relation}
-    view, truth, hits = (
-        protected(table.frame, **terms),
-        known(table.frame[name], ends),
-        defaultdict[str, list[bool]](list),
-    )
+    view, truth = protected(table.frame, **terms), known(table.frame[name], ends)
+    hits = defaultdict[str, list[bool]](list)
     said = {"epsilon": epsilon, "fresh": True}
     for statistic, (method, more) in ASKED.items():
         for _ in range(runs):
@@ -154,48 +141,35 @@ def eda_coverage(runs: int = 400) -> Rows:
 
 # Second moments
 
-
-def noisy_moments(design: Design, correlation: float, runs: int, rng: Rng) -> Sums:
-    """Noisy sums of so many tables of two columns, each a group; the second repeats a share of the first."""
-    n, half, mid = sum(design.sizes), (design.high - design.low) / 2, (design.high + design.low) / 2
-    sizes, totals, products = np.empty(runs), np.empty((runs, 2)), np.empty((runs, 2, 2))
-    for run in range(runs):
-        x, z = (np.clip(KINDS[design.data](rng, n), design.low, design.high) for _ in range(2))
-        y = np.array([x, np.where(rng.random(n) < correlation, x, z)])
-        if any(design.missing):
-            y = y[:, (rng.random((2, n)) >= np.array(design.missing)[:, None]).all(axis=0)]
-        y = (y - mid) / half
-        sizes[run], totals[run], products[run] = y.shape[1], y.sum(axis=1), y @ y.T
-    replaced, r = design.neighbors == "replace_one", 2.0**0.5  # r, of two columns
-    sd = gaussian_unit_scale(design.epsilon, 1e-6) * r * (math.sqrt(4.5) if replaced else 1.5)
-    size_sd = sd / r / (math.sqrt(2.5) if replaced else 0.5)
-    product_sd = sd * r * np.array([[1, math.sqrt(0.5)], [math.sqrt(0.5), 1]])
-    noise = rng.standard_normal((runs, 2, 2)) * product_sd
-    noise[:, 1, 0] = noise[:, 0, 1]
-    totals += sd * rng.standard_normal((runs, 2))
-    return Sums(sizes + size_sd * rng.standard_normal(runs), totals, products + noise, size_sd, sd, product_sd)
+WHAT = ("mean", "variance", "covariance", "correlation")
 
 
-def misses(design: Design, correlation: float, runs: int, rng: Rng) -> tuple[list[float], float, float]:
+def pair(design: Design, correlation: float, rng: Rng) -> pd.DataFrame:
+    """A table of two columns, of which the second repeats a share of the first; each has missing values."""
+    n = sum(design.sizes)
+    x, z = (np.clip(KINDS[design.data](rng, n), design.low, design.high) for _ in range(2))
+    frame = pd.DataFrame({"x": x, "z": np.where(rng.random(n) < correlation, x, z)})
+    return frame.mask(rng.random((n, 2)) < design.missing)
+
+
+def misses(design: Design, correlation: float, runs: int, rng: Rng) -> list[Any]:
     """Shares of tables of which an interval misses; that have a correlation; that are noted as small."""
     drawn = np.clip(KINDS[design.data](np.random.default_rng(0), 2_000_000), design.low, design.high)
-    half, mid = (design.high - design.low) / 2, (design.high + design.low) / 2
-    mean, variance = float((drawn.mean() - mid) / half), float(drawn.var() / half**2)
-    own = estimate_moments(noisy_moments(design, correlation, runs, rng))
-    covariances, errors, diagonal = own.covariances, own.covariance_errors(), (slice(None), range(2), range(2))
-    intervals = (
-        (own.means, own.mean_errors(), mean),
-        (covariances[diagonal], errors[diagonal], variance),
-        (covariances[:, 0, 1], errors[:, 0, 1], correlation * variance),
-        (own.correlations()[:, 0, 1], own.correlation_errors()[:, 0, 1], correlation),
-    )
-    z = 1.959963984540054
-    rates = [float(np.mean(np.abs(found - true) > z * error + 1e-12)) for found, error, true in intervals]
-    told = np.isfinite(own.correlations()[:, 0, 1])
-    return rates, float(told.mean()), float(own.has_few_rows().mean())
+    truths = (float(drawn.mean()), float(drawn.var()), correlation * float(drawn.var()), correlation)
+    view = design.view([pair(design, correlation, rng) for _ in range(runs)], design.way)
+    found = answers(view, "moments", ["x", "z"], epsilon=design.epsilon, delta=1e-6)
+    kinds = ("means", "mean_errors"), ("variances", "variance_errors"), ("covariances", "covariance_errors")
+    rates = []
+    for (of, errors), truth in zip((*kinds, ("correlations", "correlation_errors")), truths, strict=True):
+        each, error = (np.array([getattr(one, name)[0] for one in found], dtype=float) for name in (of, errors))
+        if each.ndim == 3:
+            each, error = each[:, 0, 1], error[:, 0, 1]
+        rates.append(float(np.mean(np.abs(each - truth) > 1.959963984540054 * error + 1e-12 * design.high)))
+    small = np.mean([any(SMALL in note for note in one.notes) for one in found])
+    return [rates, float(np.isfinite(each).mean()), float(small)]
 
 
-WHAT = ("mean", "variance", "covariance", "correlation")
+SMALL = "fewer than"
 
 
 @tables.add(
@@ -204,9 +178,12 @@ WHAT = ("mean", "variance", "covariance", "correlation")
 )
 def moments_coverage(runs: int = 1000) -> Rows:
     """Estimate ± 1.96 standard errors of ``moments``, of two columns that have a correlation of 0.7 or 0."""
-    rng = np.random.default_rng(1)
     cells = list(itertools.product(designs(), (0.7, 0.0)))
-    found = [misses(*cell, runs, rng) for cell in cells]
+    with seeded_noise(1):
+        found = [
+            parts(f"moments_coverage {at} {runs}", partial(misses, *cell, runs, np.random.default_rng([1, at])))
+            for at, cell in enumerate(cells)
+        ]
     rates, (told, few) = np.array([rate for rate, *_ in found]), np.array([of for _, *of in found]).T
     parted = {"all": [True] * len(cells)} | {name: [design.data == name for design, _ in cells] for name in KINDS}
     for low, high in ((0.02, 0.1), (0.1, 1.0), (1.0, 10.0), (10.0, 50.0)):
@@ -227,14 +204,10 @@ def moments_coverage(runs: int = 1000) -> Rows:
 def inference_shares(runs: int = 1000) -> Rows:
     """Intervals of a share, a difference, a risk ratio and an odds ratio; of 256 draws of the exact counts."""
     rng, found = np.random.default_rng(31), defaultdict[tuple[bool, float], list[list[float]]](list)
-    parameters = (
-        lambda each: arcsine_share(each[0]),
-        *(lambda each, of=of: of(*each) for of in (difference, ratio, odds_ratio)),
-    )
-    sizes, shares = (
-        ((50, 50), (200, 200), (1000, 100), (5000, 5000)),
-        ((0.3, 0.2), (0.05, 0.05), (0.005, 0.02), (0.95, 0.6)),
-    )
+    compared = (lambda each, of=of: of(*each) for of in (difference, ratio, odds_ratio))
+    parameters = (lambda each: arcsine_share(each[0]), *compared)
+    sizes = ((50, 50), (200, 200), (1000, 100), (5000, 5000))
+    shares = ((0.3, 0.2), (0.05, 0.05), (0.005, 0.02), (0.95, 0.6))
     for public, size, (p, q), epsilon in itertools.product((False, True), sizes, shares, (0.1, 0.5, 2.0)):
         b, n = (1 if public else 2) / epsilon, np.array(size, dtype=float)
         hits = rng.binomial(size, (p, q), (runs, 2))
@@ -269,40 +242,22 @@ def inference_curves(runs: int = 300) -> Rows:
     """Bands of survival curves at four times, the median and the restricted mean."""
     rng, fine = np.random.default_rng(41), np.linspace(0, 1000, 100_001)
     middle, mean = 420 * np.log(2) ** (1 / 1.3), np.trapezoid(survival_at(fine), fine)
-    for n, intervals, epsilon in (
-        (228, 10, 1.0),
-        (500, 10, 1.0),
-        (500, 10, 0.5),
-        (2000, 20, 1.0),
-        (20_000, 20, 0.5),
-    ):
-        edges = np.linspace(0, 1000, intervals + 1)
-        truth, at = survival_at(edges[1:]), np.searchsorted(edges[1:], (200, 300, 500, 700))
-        covered, widths = np.zeros((runs, 6)), np.zeros(runs)
-        for run in range(runs):
-            t, event = times(rng, n)
-            place = np.clip(np.searchsorted(edges, t) - 1, 0, intervals - 1)
-            lived = (t - edges[place]) / np.diff(edges)[place]
-            counted = (event, ~event * lived, ~event * (1 - lived))
-            exact = np.stack([np.bincount(place, each, intervals) for each in counted])
-            curve = Curve(exact + rng.laplace(0, 2 / epsilon, exact.shape), NoiseLaw(2 / epsilon), edges)
-            low, high = curve.bands(0.95)
-            covered[run, :4] = ((low <= truth) & (truth <= high))[at]
-            ends = curve.median(low, high), curve.restricted_mean(0.95)
-            covered[run, 4:] = [lo <= value <= hi for value, (_, lo, hi) in zip((middle, mean), ends, strict=True)]
-            widths[run] = (high - low)[at[2]]
-        rates = [f"{rate:.3f}" for rate in covered.mean(axis=0)]
-        yield n, intervals, f"{epsilon:g}", ", ".join(rates[:4]), *rates[4:], f"{np.median(widths):.2f}"
-
-
-def gehan(t: Array, event: Bools, first: int) -> tuple[float, float]:
-    """The rank sum of the first rows, of times without ties, and its variance times 12/(n(n² - 1))."""
-    n, order = len(t), np.argsort(t)
-    event, of_first = event[order], order < first
-    one = first - np.cumsum(of_first) + of_first  # at risk
-    two = n - np.arange(n) - one
-    spread = 3 * float(one[event] @ two[event]) / (n * (n**2 - 1))
-    return (one[event & ~of_first].sum() - two[event & of_first].sum()) / 2, spread
+    cells = ((228, 10, 1.0), (500, 10, 1.0), (500, 10, 0.5), (2000, 20, 1.0), (20_000, 20, 0.5))
+    for n, intervals, epsilon in cells:
+        edges, frames = np.linspace(0, 1000, intervals + 1), (times(rng, n) for _ in range(runs))
+        at, truth = np.searchsorted(edges[1:], (200, 300, 500, 700)), survival_at(edges[1:])
+        frames = [pd.DataFrame({"time": t, "died": event}) for t, event in frames]
+        view = grouped(frames, bounds={"time": (0, 1000)}, categories={"died": [False, True]})
+        with seeded_noise(41):
+            found = answers(view, "kaplan_meier", "time", "died", edges, epsilon=epsilon)
+        low, high = (np.array([getattr(each, name)[0] for each in found]) for name in ("lows", "highs"))
+        covered = [((low <= truth) & (truth <= high))[:, at]]
+        for name, value in (("median", middle), ("restricted_mean", mean)):
+            ends = np.array([[getattr(each, f"{name}_{of}")[0] for of in ("low", "high")] for each in found])
+            covered.append((ends[:, :1] <= value) & (value <= ends[:, 1:]))
+        rates = [f"{rate:.3f}" for rate in np.hstack(covered).mean(axis=0)]
+        width = f"{np.median((high - low)[:, at[2]]):.2f}"
+        yield n, intervals, f"{epsilon:g}", ", ".join(rates[:4]), *rates[4:], width
 
 
 SURVIVAL = (
@@ -314,67 +269,55 @@ SURVIVAL = (
 @tables.add("rows", "first group", "ε", "hazard ratio", "private groups", "public groups")
 def inference_survival(runs: int = 1000) -> Rows:
     """How often the survival test rejects at 5%: levels where the hazard ratio is 1, else powers."""
-    rng = np.random.default_rng(51)
+    rng, terms = np.random.default_rng(51), {"categories": {"g": [0, 1], "died": [False, True]}}
     for n, of_first, epsilon, hazard in SURVIVAL:
-        first = round(of_first * n)
-        sums, ones = np.empty((2, runs)), np.ones(runs)
-        for run in range(runs):
-            sums[:, run] = gehan(*times(rng, n, np.where(np.arange(n) < first, 1.0, hazard)), first)
-        exact = Exact(sums[0], first * ones, (n - first) * ones, sums[1], (first, n - first))
-        found = [rejects(noisy_ranks(rng, exact, epsilon, way, "variance")) for way in ("private", "public")]
+        group = (np.arange(n) >= round(of_first * n)).astype(int)
+        drawn = (times(rng, n, np.where(group == 0, 1.0, hazard)) for _ in range(runs))
+        frames, found = [pd.DataFrame({"time": t, "died": event, "g": group}) for t, event in drawn], []
+        for public in ((), ("g",)):
+            with seeded_noise(51):
+                view = grouped(frames, public, bounds={"time": (0, 1020)}, **terms)
+                told = answers(view, "survival_test", "time", "died", "g", epsilon=epsilon)
+            found.append(np.mean([each.pvalue <= 0.05 for each in told]))
         yield n, f"{of_first:.0%}", f"{epsilon:g}", f"{hazard:g}", *(f"{rate:.3f}" for rate in found)
 
 
-def trials(rng: Rng, runs: int, n: int, design: tuple[float, ...], intervals: int) -> Array:
-    """Exact life tables of two groups, of times up to 1 of which a part is censored, half of it at the end."""
-    ratio, share, shape, censored = design
-    found = np.zeros((runs, 1, 2, 3, intervals))
-    for table in found:
-        group = (rng.random(n) >= share).astype(int)
-        hazard = -np.log(censored / 2) * np.where(group == 0, ratio, 1.0)
-        t, end = (rng.exponential(size=n) / hazard) ** (1 / shape), rng.random(n)
-        end = np.where(rng.random(n) < censored / 2, end, 1.0)
-        event, t = t < end, np.minimum(t, end)
-        place = np.clip(np.ceil(t * intervals).astype(int) - 1, 0, intervals - 1)
-        lived = t * intervals - place
-        for at, each in enumerate((event, ~event * lived, ~event * (1 - lived))):
-            np.add.at(table[0], (group, at, place), each)
-    return found
+def trial(rng: Rng, n: int, ratio: float, share: float, shape: float, censored: float) -> pd.DataFrame:
+    """Times of two groups, up to 1, of which a part is censored, half of it at the end."""
+    group = (rng.random(n) >= share).astype(int)
+    hazard = -np.log(censored / 2) * np.where(group == 0, ratio, 1.0)
+    t, end = (rng.exponential(size=n) / hazard) ** (1 / shape), rng.random(n)
+    end = np.where(rng.random(n) < censored / 2, end, 1.0)
+    return pd.DataFrame({"time": np.minimum(t, end), "died": t < end, "g": group})
 
 
 @tables.add("rows", "ε", "covered", "without a warning", "warned", "rejected at ratio 1", "noise")
 def inference_hazards(runs: int = 1000) -> Rows:
     """How often intervals hold the hazard ratio, over ratios, groups, laws, censoring and intervals."""
-    rng = np.random.default_rng(61)
-    alike = itertools.product((1.0, 0.5, 2.0), (0.5, 1 / 6))
-    drawn = [
-        ((*each, (1.0, 0.6, 2.0)[at % 3], (0.1, 0.4, 0.7)[at // 2]), (5, 10)[at % 2])
-        for at, each in enumerate(alike)
-    ]
+    rng, terms = np.random.default_rng(61), {"categories": {"g": [0, 1], "died": [False, True]}}
+    alike = list(itertools.product((1.0, 0.5, 2.0), (0.5, 1 / 6)))
+    cells = [(*each, (1.0, 0.6, 2.0)[at % 3], (0.1, 0.4, 0.7)[at // 2]) for at, each in enumerate(alike)]
     for n, epsilon in itertools.product((500, 2000, 20_000), (0.3, 1.0, 5.0)):
-        covered, said, rejected, parts_of_noise = [], [], [], []
-        for design, intervals in drawn:
-            exact = trials(rng, runs, n, design, intervals)
-            for table in exact + rng.laplace(0, 2 / epsilon, exact.shape):
-                life = TwoLifeTables(table, 2 / epsilon)
-                found = life.log_ratio_inference
-                low, high = found.interval(0.95)
-                covered.append(low <= np.log(design[0]) <= high)
-                said.append(not (np.isfinite(high - low) and life.has_clear_sizes))
-                errors = float(found.standard_error), float(found.sampling_standard_error)
-                parts_of_noise.append(noise_share(*errors) or 0.0)
-                if design[0] == 1:
-                    rejected.append(found.pvalue() <= 0.05)
-        rates, quiet = np.array(covered).reshape(len(drawn), runs), ~np.array(said)
-        yield (
-            n,
-            f"{epsilon:g}",
-            f"{np.mean(rates):.3f} ({rates.mean(axis=1).min():.3f} to {rates.mean(axis=1).max():.3f})",
+        rates, covered, warned, rejected, noise = [], [], [], [], []
+        for at, cell in enumerate(cells):
+            view = grouped([trial(rng, n, *cell) for _ in range(runs)], bounds={"time": (0, 1)}, **terms)
+            edges = np.linspace(0, 1, (5, 10)[at % 2] + 1)
+            with seeded_noise(at):
+                found = answers(view, "hazard_ratio", "time", "died", edges, by="g", epsilon=epsilon)
+            covered += [each.low <= cell[0] <= each.high for each in found]
+            warned += [any("Uninformative" in note for note in each.notes) for each in found]
+            rates.append(np.mean(covered[-runs:]))
+            for each in found:
+                error, of_noise = float(each.standard_error), float(each.noise_standard_error)
+                noise.append(noise_share(error, math.sqrt(max(error**2 - of_noise**2, 0))) or 0.0)
+            rejected += [each.pvalue <= 0.05 for each in found if cell[0] == 1]
+        quiet = ~np.array(warned)
+        shown = (
+            f"{np.mean(rates):.3f} ({min(rates):.3f} to {max(rates):.3f})",
             f"{np.mean(np.array(covered)[quiet]):.3f}",
-            f"{np.mean(said):.0%}",
-            f"{np.mean(rejected):.3f}",
-            f"{np.median(np.array(parts_of_noise)[quiet]):.0%}",
         )
+        last = f"{np.mean(rejected):.3f}", f"{np.median(np.array(noise)[quiet]):.0%}"
+        yield n, f"{epsilon:g}", *shown, f"{np.mean(warned):.0%}", *last
 
 
 # Arithmetic on releases
@@ -386,9 +329,8 @@ def mixed(rng: Rng, rows: int = 1000) -> pd.DataFrame:
     y = 0.5 * x + np.sqrt(1 - 0.5**2) * rng.normal(size=rows)
     g = rng.random(rows) < 0.4
     h = np.where(rng.random(rows) < 0.3 + 0.2 * g, "u", "v")
-    return pd.DataFrame(
-        {"x": (3 + x + 0.5 * g).clip(0, 8), "y": (2 + y).clip(0, 8), "g": np.where(g, "a", "b"), "h": h}
-    )
+    columns = {"x": (3 + x + 0.5 * g).clip(0, 8), "y": (2 + y).clip(0, 8), "g": np.where(g, "a", "b"), "h": h}
+    return pd.DataFrame(columns)
 
 
 def combined(f: Callable[..., float], *releases: Any, **named: Any) -> Any:
@@ -396,74 +338,66 @@ def combined(f: Callable[..., float], *releases: Any, **named: Any) -> Any:
     return dp.combine(lambda *every: f(*(each.estimate for each in every)), *releases, **named)
 
 
-def means(view: Any, epsilon: float) -> tuple[Any, Any]:
+def means(view: Any, e: float) -> tuple[Any, Any]:
     """Two answers about the same rows."""
-    return view.ttest("x", epsilon=epsilon), view.ttest("y", epsilon=epsilon)
+    return view.ttest("x", epsilon=e), view.ttest("y", epsilon=e)
 
 
-def groups(view: Any, epsilon: float) -> tuple[Any, Any]:
+def groups(view: Any, e: float) -> tuple[Any, Any]:
     """Two answers about other rows."""
-    found = view.group_by("g").ttest("x", epsilon=epsilon)
+    found = view.group_by("g").ttest("x", epsilon=e)
     return found["a"], found["b"]
 
 
-def again(view: Any, epsilon: float, **named: Any) -> tuple[Any, Any]:
-    """One answer, and another about the same column."""
-    return view.ttest("x", epsilon=epsilon), view.ttest("x", epsilon=epsilon, **named)
+def again(view: Any, e: float, **named: Any) -> Any:
+    """Add one answer to another about the same column."""
+    return combined(add, view.ttest("x", epsilon=e), view.ttest("x", epsilon=e, **named))
 
 
-def apart(counts: Any) -> float:
-    """Difference of two shares of the four counts of a table."""
-    (a, b), (c, d) = counts.raw
-    return float(a / (a + b) - c / (c + d))
+def of_counts(f: Callable[..., float], v: Any, e: float) -> Any:
+    """Compute something of the four counts of two columns."""
+    return dp.combine(lambda counts: f(*np.ravel(counts.raw)), v.crosstab("g", "h", epsilon=e))
 
 
-def odds(counts: Any) -> float:
-    """Log odds ratio of the four counts of a table."""
-    (a, b), (c, d) = counts.raw
-    return float(np.log(a * d / b / c))
-
-
-def over(view: Any, epsilon: float) -> Any:
-    """Write it as a user does."""
-    a, b = means(view, epsilon)
-    return a / b
-
-
-def shares(f: Callable[[Any], float]) -> Callable[[Any, float], Any]:
-    """Compute something of the counts of two columns."""
-    return lambda view, epsilon: dp.combine(f, view.crosstab("g", "h", epsilon=epsilon))
-
-
-def slope_of(view: Any, epsilon: float) -> Any:
-    """The slope of a regression."""
-    return dp.combine(lambda fit: fit.params["x"], view.ols("y ~ x", epsilon=epsilon))
-
-
-def between(a: float, b: float) -> float:
+def twice(a: float, b: float) -> float:
     """A difference in units of the sum."""
     return (a - b) / (a + b)
 
 
-OF_TABLES: dict[str, tuple[float, Callable[[Any, float], Any]]] = {
-    "ttest(x) - ttest(y)": (0.2, lambda v, e: v.ttest("x", epsilon=e) - v.ttest("y", epsilon=e)),
-    "ttest(x) / ttest(y)": (0.2, over),
-    "the same, the divisor 4 standard errors from 0": (0.03, over),
-    "(a - b) / (a + b), each release twice": (0.2, lambda v, e: combined(between, *means(v, e))),
-    "ttest(x) + ttest(x, popmean=3): one measurement": (0.2, lambda v, e: combined(add, *again(v, e, popmean=3))),
-    "ttest(x) + ttest(x), fresh: two measurements": (0.2, lambda v, e: combined(add, *again(v, e, fresh=True))),
+def apart(a: float, b: float, c: float, d: float) -> float:
+    """Difference of two shares of the four counts of a table."""
+    return float(a / (a + b) - c / (c + d))
+
+
+def log_odds(a: float, b: float, c: float, d: float) -> float:
+    """Log odds ratio of the four counts of a table."""
+    return float(np.log(a * d / b / c))
+
+
+def slope_of(v: Any, e: float) -> Any:
+    """The slope of a regression."""
+    return dp.combine(lambda fit: fit.params["x"], v.ols("y ~ x", epsilon=e))
+
+
+Asked = dict[str, tuple[float, Callable[[Any, float], Any]]]
+OF_TABLES: Asked = {
+    "ttest(x) - ttest(y)": (0.2, lambda v, e: sub(*means(v, e))),
+    "ttest(x) / ttest(y)": (0.2, lambda v, e: truediv(*means(v, e))),
+    "the same, the divisor 4 standard errors from 0": (0.03, lambda v, e: truediv(*means(v, e))),
+    "(a - b) / (a + b), each release twice": (0.2, lambda v, e: combined(twice, *means(v, e))),
+    "ttest(x) + ttest(x, popmean=3): one measurement": (0.2, lambda v, e: again(v, e, popmean=3)),
+    "ttest(x) + ttest(x), fresh: two measurements": (0.2, lambda v, e: again(v, e, fresh=True)),
     "group a - group b, of one answer by group": (0.5, lambda v, e: combined(sub, *groups(v, e))),
-    "share(h = u) where g = a, less that where g = b": (0.5, shares(apart)),
-    "log odds ratio of crosstab(g, h)": (0.5, shares(odds)),
+    "share(h = u) where g = a, less that where g = b": (0.5, partial(of_counts, apart)),
+    "log odds ratio of crosstab(g, h)": (0.5, partial(of_counts, log_odds)),
     "slope of ols(y ~ x), two stages": (5.0, slope_of),
     "refine(ttest(x)), measured twice": (0.2, lambda v, e: v.refine(v.ttest("x", epsilon=e), epsilon=e)),
 }
-OF_PEOPLE: dict[str, tuple[float, Callable[[Any, float], Any]]] = {  # the truth of a population, and the question
-    "ttest(x), group a - group b: other rows": (
-        0.5, lambda v, e: combined(sub, *groups(v, e), covers="population")
-    ),
-    "ttest(x) - ttest(y): the same rows": (1.2, lambda v, e: combined(sub, *means(v, e), covers="population")),
-}  # fmt: skip
+PEOPLE: dict[str, Any] = {"covers": "population"}
+OF_PEOPLE: Asked = {  # the truth of a population, and the question
+    "ttest(x), group a - group b: other rows": (0.5, lambda v, e: combined(sub, *groups(v, e), **PEOPLE)),
+    "ttest(x) - ttest(y): the same rows": (1.2, lambda v, e: combined(sub, *means(v, e), **PEOPLE)),
+}
 
 
 @tables.add("what", "for", "ε", "covers", "noise", "refused")
@@ -502,108 +436,67 @@ def combine_coverage(runs: int = 100) -> Rows:
 # Everyday inference, asked as a user asks it
 
 
-def asked_of(
-    every: list[pd.DataFrame], categories: dict[str, Any], public: tuple[str, ...] = (), **terms: Any
-) -> Any:
-    """Protect tables in one account, each a group of it: who asks one pays for one, and hears of one."""
-    runs = list(range(len(every)))
-    df = pd.concat(every, keys=runs, names=["run"]).reset_index("run")
-    known = () if terms.get("neighbors") == "add_remove" else ("run", *public)
-    return protected(df, categories={**categories, "run": runs}, public=known, **terms).group_by("run")
+def pvalue_and_ends(answer: Any) -> tuple[Any, Any, Any]:
+    """Of a test and its interval."""
+    return answer.pvalue, *answer.confidence_interval()
 
 
-def drawn(rng: Rng, design: Design) -> pd.DataFrame:
-    """Draw a table: numbers, coins, times, two groups and three, none of which has to do with any other."""
-    n, first = sum(design.sizes), design.sizes[0]
-    event, end = rng.weibull(1.3, n) * 420, rng.uniform(200, 1020, n)
-    columns = {"x": design.draw(rng), "z": design.draw(rng), "g": np.repeat([0, 1], design.sizes)}
-    columns["k"] = np.repeat([0, 1, 2], [first // 2, first - first // 2, n - first])
-    columns |= {"before": rng.random(n) < 0.3, "after": rng.random(n) < 0.3}
-    return pd.DataFrame({**columns, "time": np.minimum(np.minimum(event, end), 999.99), "died": event <= end})
+def first_difference(each: Any) -> tuple[Any, Any, Any]:
+    """Of shares."""
+    return math.nan, each.difference[1].low, each.difference[1].high
 
 
-def test_of(truth: float | None, name: str, *args: Any, **named: Any) -> Callable[[Any, float], list[Answer]]:
-    """Ask a test, and whether its interval, if it has one, holds the truth."""
-
-    def ask(view: Any, epsilon: float) -> list[Answer]:
-        answers = [answer for _, answer in getattr(view, name)(*args, epsilon=epsilon, **named).items()]
-        ends = [None if truth is None else each.confidence_interval() for each in answers]
-        inside = [None if each is None else bool(each.low <= truth <= each.high) for each in ends]
-        return [(each.pvalue, of, bool(each.notes)) for each, of in zip(answers, inside, strict=True)]
-
-    return ask
-
-
-def other(
-    told: Callable[[Any], tuple[float, float, float]], truth: float, name: str, *args: Any, **named: Any
-) -> Any:
-    """Ask what has its p-value and interval elsewhere."""
-
-    def ask(view: Any, epsilon: float) -> list[Answer]:
-        answers = [answer for _, answer in getattr(view, name)(*args, epsilon=epsilon, **named).items()]
-        every = [(told(answer), bool(answer.notes)) for answer in answers]
-        return [(p, bool(low <= truth <= high), note) for (p, low, high), note in every]
-
-    return ask
+def at_400(each: Any) -> tuple[Any, Any, Any]:
+    """Of a survival curve."""
+    return math.nan, each.lows[0][3], each.highs[0][3]
 
 
 def slope(fit: Any) -> tuple[float, float, float]:
-    """The p-value and the interval of the slope of z."""
+    """Of the slope of z."""
     return fit.pvalues["z"], fit.low["z"], fit.high["z"]
 
 
 EDGES = np.linspace(0, 1000, 11)
-QUESTIONS: dict[str, Callable[[Any, float], list[Answer]]] = {
-    "mannwhitneyu": test_of(0.5, "mannwhitneyu", "x", by="g"),
-    "kruskal": test_of(None, "kruskal", "x", by="k"),
-    "wilcoxon, ranks": test_of(None, "wilcoxon", "x", "z", method="rank"),
-    "wilcoxon, signs": test_of(None, "wilcoxon", "x", "z", method="sign"),
-    "anova": test_of(None, "anova", "x", by="k"),
-    "mcnemar": test_of(1.0, "mcnemar", "before", "after", success=True),
-    "proportions": other(lambda each: (np.nan, each.difference[1].low, each.difference[1].high), 0.0,
-                         "proportions", "before", by="g", success=True),
-    "survival_test": test_of(0.5, "survival_test", "time", "died", by="g"),
-    "kaplan_meier": other(lambda each: (np.nan, each.lows[0][3], each.highs[0][3]), float(survival_at(EDGES[4])),
-                          "kaplan_meier", "time", "died", edges=EDGES),
-    "ols": other(slope, 0.0, "ols", "x", ["z"]),
-    "logit": other(slope, 0.0, "logit", "before", ["z"]),
-}  # fmt: skip
+Told = Callable[[Any], tuple[Any, Any, Any]]
+QUESTIONS: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Told | None, float]] = {
+    # the method, what is asked, what tells p-value and interval, and what this should hold
+    "mannwhitneyu": ("mannwhitneyu", ("x", "g"), {}, pvalue_and_ends, 0.5),
+    "kruskal": ("kruskal", ("x", "k"), {}, None, math.nan),
+    "wilcoxon, ranks": ("wilcoxon", ("x", "z"), {"method": "rank"}, None, math.nan),
+    "wilcoxon, signs": ("wilcoxon", ("x", "z"), {"method": "sign"}, None, math.nan),
+    "anova": ("anova", ("x", "k"), {}, None, math.nan),
+    "mcnemar": ("mcnemar", ("before", "after"), {"success": True}, pvalue_and_ends, 1.0),
+    "proportions": ("proportions", ("before", "g"), {"success": True}, first_difference, 0.0),
+    "survival_test": ("survival_test", ("time", "died", "g"), {}, pvalue_and_ends, 0.5),
+    "kaplan_meier": ("kaplan_meier", ("time", "died", EDGES), {}, at_400, float(survival_at(EDGES[4]))),
+    "ols": ("ols", ("x", ["z"]), {}, slope, 0.0),
+    "logit": ("logit", ("before", ["z"]), {}, slope, 0.0),
+}
 
 
 @tables.add("asked", "tables", "refused", "0.05", "0.01", "worst at .05", "with a note", "covers", "worst")
 def inference_asked(runs: int = 200) -> Rows:
     """Of five designs, private groups and then public: how often a true hypothesis is rejected without a note."""
-    found, coin = defaultdict[str, list[list[Answer]]](list), [False, True]
-    kinds = {"g": [0, 1], "k": [0, 1, 2], "before": coin, "after": coin, "died": coin}
+    found = defaultdict[str, list[Any]](list)
     for at, design in enumerate(designs(5, seed=53)):
-        ends = (design.low, design.high)
-        terms = {"bounds": {"x": ends, "z": ends, "time": (0, 1000)}, "neighbors": design.neighbors}
+        for way, view in design.views(np.random.default_rng((59, at)), runs).items():
 
-        @cache
-        def every(design: Design = design, at: int = at) -> list[pd.DataFrame]:
-            rng = np.random.default_rng((59, at))
-            return [drawn(rng, design) for _ in range(runs)]
+            def measured(view: Any = view, asked: Any = None, e: float = design.epsilon) -> list[Any]:
+                name, args, more, tells, truth = asked
+                told = []
+                for each in answers(view, name, *args, epsilon=e, **more):
+                    p, low, high = tells(each) if tells else (each.pvalue, None, None)
+                    told.append([p, math.nan if low is None else low <= truth <= high, bool(each.notes)])
+                return told
 
-        ways = (False,) if design.neighbors == "add_remove" else (False, True)
-        for public, (name, ask) in itertools.product(ways, QUESTIONS.items()):
-            terms["public"] = ("g", "k") if public else ()
-
-            def answers(every: Any = every, terms: Any = terms, ask: Any = ask, e: float = design.epsilon) -> Any:
-                try:
-                    return ask(asked_of(every(), kinds, **terms), e)
-                except dp.ArgumentError:  # too few rows
-                    return []
-
-            found[name].append(parts(f"{name}, {design}, {public}", answers))
+            for name, asked in QUESTIONS.items():
+                found[name].append(parts(f"{name}, {design}, {way}, {runs}", partial(measured, asked=asked)))
     for name, of in found.items():
         given = [np.array(each, dtype=float).T for each in of if each]
         silent = [np.where(noted > 0, 1.0, p) for p, _, noted in given]
         rates = np.array([[np.mean(p <= level) for level in (0.05, 0.01)] for p in silent])
         told = [f"{each:.3f}" for each in (*rates.mean(axis=0), rates[:, 0].max())]
-        covers, noted = (
-            np.array([inside.mean() for _, inside, _ in given]),
-            np.mean([each[2].mean() for each in given]),
-        )
+        covers, noted = np.array([each[1].mean() for each in given]), np.mean([each[2].mean() for each in given])
         ends = [f"{covers.mean():.3f}", f"{covers.min():.3f}"] if not np.isnan(covers).any() else ["", ""]
         shown = told if not np.isnan(given[0][0]).any() else [""] * 3
         yield name, len(given), len(of) - len(given), *shown, f"{noted:.0%}", *ends
@@ -614,14 +507,17 @@ def zeros(rng: Rng, n: int, first: Any, shift: float) -> Array:
     return np.where(rng.random(n) < 0.1 + shift * first, rng.exponential(size=n), 0.0)
 
 
+def shifted(draw: Callable[[Rng, int], Array]) -> Callable[..., Array]:
+    """Values of which those of the first group are shifted."""
+    return lambda rng, n, first, shift: draw(rng, n) + shift * first
+
+
 LAWS: dict[str, tuple[Callable[..., Array], tuple[float, float], str]] = {  # draws, bounds, and what it is called
-    "t2": (lambda rng, n, first, shift: rng.standard_t(2, n) + shift * first, (-20, 20), "t(2), in ±20"),
-    "lognormal": (
-        lambda rng, n, first, shift: rng.lognormal(size=n) + shift * first, (0, 30), "lognormal, in 0 to 30"
-    ),
+    "t2": (shifted(lambda rng, n: rng.standard_t(2, n)), (-20, 20), "t(2), in ±20"),
+    "lognormal": (shifted(lambda rng, n: rng.lognormal(size=n)), (0, 30), "lognormal, in 0 to 30"),
     "zeros": (zeros, (0, 10), "10% not 0, in 0 to 10"),
-    "normal": (lambda rng, n, first, shift: rng.normal(size=n) + shift * first, (-5, 5), "normal, in ±5"),
-}  # fmt: skip
+    "normal": (shifted(lambda rng, n: rng.normal(size=n)), (-5, 5), "normal, in ±5"),
+}
 POWERS = (  # test, law, shift, ε, and rows with the expected powers of the first two, where they were computed
     ("mannwhitneyu", "normal", 1.0, 1.0, {40: ".57, .61"}),
     ("mannwhitneyu", "t2", 1.0, 1.0, {60: ".57, .60", 120: ".88, .92"}),
@@ -644,7 +540,9 @@ def of_groups(name: str, law: str, shift: float, n: int, epsilon: float, rng: Rn
     k, (draw, ends, _), said = 2 if name == "mannwhitneyu" else 3, LAWS[law], {"by": "g", "epsilon": epsilon}
     group = np.arange(n) % k
     every = [pd.DataFrame({"x": draw(rng, n, group == 0, shift).clip(*ends), "g": group}) for _ in range(runs)]
-    private, public = (asked_of(every, {"g": list(range(k))}, of, bounds={"x": ends}) for of in ((), ("g",)))
+    private, public = (
+        grouped(every, of, bounds={"x": ends}, categories={"g": list(range(k))}) for of in ((), ("g",))
+    )
     by_means = private.ttest if k == 2 else private.anova
     answers = [getattr(private, name)("x", **said), getattr(public, name)("x", **said), by_means("x", **said)]
     exact = [getattr(stats, name)(*(df.x[group == each] for each in range(k))).pvalue for df in every]
@@ -661,7 +559,8 @@ def of_pairs(law: str, shift: float, n: int, epsilon: float, rng: Rng, runs: int
         return pd.DataFrame({"x": x, "z": z, "apart": x - z})
 
     every = [table() for _ in range(runs)]
-    view = asked_of(every, {}, bounds={"x": (low, high), "z": (low, high), "apart": (low - high, high - low)})
+    ends = {"x": (low, high), "z": (low, high), "apart": (low - high, high - low)}
+    view = grouped(every, bounds=ends)
     answers = [view.wilcoxon("x", "z", method=method, epsilon=epsilon) for method in ("rank", "sign")]
     exact = [stats.wilcoxon(df.apart, zero_method="pratt").pvalue for df in every]
     return rejecting([*answers, view.ttest("apart", epsilon=epsilon)], exact)

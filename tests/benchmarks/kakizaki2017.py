@@ -11,13 +11,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from designs import LEVELS, designs
-from harness import GREY, Array, Ints, Rows, Tables, panels, problem, save
-from levels import HEADS, RANGES, categories
-from results import read
+from designs import LEVELS, Design, designs
+from harness import Array, Ints, Rng, Rows, Tables, draw, problem, read
+from levels import CUTS, HEADS, RANGES
 from scipy.special import chdtri
 
 from dfprivacy_chi2 import nulls, power, type_ii_bound
@@ -33,30 +33,29 @@ from dfprivacy_chi2.tables import (
     unit_circle_norm,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 tables = Tables(__doc__)
 SIZES = (50, 100, 200, 400, 800)
 
 
+def share_above(design: Design, rng: Rng) -> float:
+    """The share of values above a design's cut, from many rows as it draws them."""
+    values = np.concatenate([design.draw(rng) for _ in range(math.ceil(40_000 / sum(design.sizes)))])
+    return float(np.mean(values[~np.isnan(values)] >= CUTS.get(design.data, 2.0)))
+
+
 def picture() -> None:
     """Draw the errors and their bounds."""
-    rows = read("kakizaki_errors")["rows"]
-    figure, axes = panels(1, 2, (8, 3))
-    lines = (("#d9730d", "o-", "χ² plus noise"), ("#d9730d", "--", "at most, Theorems 2 and 3"))
-    lines += (("#2f7fd1", "o-", "unit circle"), ("#2f7fd1", "--", "at most, Theorems 2 and 7"))
-    for ax, epsilon in zip(axes, ("0.1", "0.5"), strict=True):
-        for at, (color, style, label) in enumerate(lines):
-            errors = [max(float(row[2 + at]), 1e-9) for row in rows if row[1] == epsilon]
-            ax.plot(SIZES, errors, style, color=color, label=label)
-        ax.set(xscale="log", yscale="log", ylim=(1e-9, 2), xlabel="rows in each group", title=f"ε = {epsilon}")
-        ax.set(xticks=SIZES, xticklabels=[f"{size:,}" for size in SIZES])
-        ax.minorticks_off()
-    axes[0].set_ylabel("type II error")
-    axes[0].legend(fontsize="small", frameon=False, labelcolor=GREY)
-    save(figure, "papers/kakizaki2017_errors")
+    kinds = (("#d9730d", "o-", "χ² plus noise"), ("#d9730d", "--", "at most, Theorems 2 and 3"))
+    kinds += (("#2f7fd1", "o-", "unit circle"), ("#2f7fd1", "--", "at most, Theorems 2 and 7"))
+    panels: dict[str, list[Any]] = {"ε = 0.1": [], "ε = 0.5": []}
+    for (title, lines), (at, (color, style, label)) in itertools.product(panels.items(), enumerate(kinds)):
+        rows = (row for row in read("kakizaki_errors")["rows"] if f"ε = {row[1]}" == title)
+        lines.append(
+            (SIZES, [max(float(row[2 + at]), 1e-9) for row in rows], style, {"color": color, "label": label})
+        )
+    ticks = {"xticks": SIZES, "xticklabels": [f"{size:,}" for size in SIZES]}
+    asked = {"xscale": "log", "yscale": "log", "ylim": (1e-9, 2), **ticks}
+    draw("papers/kakizaki2017_errors", (8, 3), panels, x="rows in each group", y="type II error", **asked)
 
 
 @tables.add(
@@ -86,16 +85,14 @@ def kakizaki_levels(count: int = 200) -> Rows:
     """The exact level of each column of `chi2_many`, over designs: the null is a grid, the truth a sum."""
     rng, found = np.random.default_rng(20), defaultdict[Any, list[float]](list)
     for design in designs(count):
-        share, (n1, n0) = float(categories(design, rng, two=True)[1]), design.sizes
+        share, (n1, n0) = share_above(design, rng), design.sizes
         first, of = design.epsilon / (1 + 2 ** (2 / 3)), next(r for r in RANGES if r[0] <= design.epsilon <= r[1])
         for level in LEVELS:
             tau = float(chdtri(1, level))
             unit = tight_sensitivity(n1, n0, tau)
             null, law = nulls.norm_null(n1, n0, tau, None), nulls.norm_law(n1, n0, tau, share, share)
-            kinds = {
-                "svt": (unit / first, 2 * unit / (design.epsilon - first)),
-                "select": (2 * unit / design.epsilon,),
-            }
+            last = 2 * unit / (design.epsilon - first)
+            kinds = {"svt": (unit / first, last), "select": (2 * unit / design.epsilon,)}
             for kind, scales in kinds.items():
                 rate = law.sf(null.critical_value(level, *scales), *scales)
                 found[kind, of, level].append(rate)

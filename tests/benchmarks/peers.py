@@ -13,9 +13,10 @@ import itertools
 import json
 import subprocess
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,10 +28,6 @@ from scipy.optimize import isotonic_regression
 
 import dfprivacy as dp
 from dfprivacy_inference.curves import cumulated_hazard
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 tables = Tables(__doc__)
 Truths = dict[str, tuple[Any, float]]
@@ -92,7 +89,7 @@ def questions(view: Any, relation: str) -> dict[str, Callable[[], Any]]:
         return lambda: float(getattr(view, name)("x", **more, **FRESH))
 
     def quartiles(**more: Any) -> Callable[[], Any]:
-        return lambda: view.quantile("x", QUARTILES, **more, **FRESH).values  # noqa: PD011 - no frame
+        return lambda: view.quantile("x", QUARTILES, **more, **FRESH).values
 
     asked = {name: number(name) for name in ("sum", "mean")} | {"mean, filled": number("mean", nan_policy="fill")}
     asked |= {name: number(name) for name in ("var", "std", "median")}
@@ -147,10 +144,7 @@ def theirs(what: str, library: str, frame: pd.DataFrame, truth: Truths) -> list[
     with tempfile.TemporaryDirectory() as made:
         outcomes = {name: frame[name].to_numpy() for name in ("c", "y", "z") if name in frame}
         np.savez(Path(made) / "table.npz", x=frame.drop(columns=[*outcomes]).to_numpy().squeeze(), **outcomes)
-        asked, script = (
-            library + ("_regression" if what == "regression" else ""),
-            Path(__file__).with_name("peers_ask.py"),
-        )
+        asked, script = library + "_regression" * (what == "regression"), Path(__file__).with_name("peers_ask.py")
         command = [python, script, asked, "table.npz", "answers.json", str(seconds)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=made, env={"PATH": "/usr/bin:/bin"})
         every = json.loads((Path(made) / "answers.json").read_text(encoding="utf-8"))

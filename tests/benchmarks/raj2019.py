@@ -12,40 +12,43 @@ from __future__ import annotations
 import itertools
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from designs import DATA, LEVELS, designs
-from harness import GREY, Array, Rng, Rows, Tables, panels, save
-from levels_kernels import UP_TO, features, symmetric, unit_scale
-from power import DESIGNS, EPSILONS, decided, located, moments, relabelled, whitened
-from results import read
+from harness import Array, Rng, Rows, Tables, draw, read
+from levels_kernels import UP_TO, numbers
+from power import DELTA, DESIGNS, EPSILONS, compared, located, rejects, space
 from scipy.linalg import cho_factor, cho_solve
 from scipy.stats import chi2
 
 from dfprivacy import Column
+from dfprivacy.statistics import gaussian_scale
+from dfprivacy.testing import seeded_noise
 from dfprivacy_kernel import printed
 from dfprivacy_kernel.design import Design
 from dfprivacy_kernel.moments import Party, Scales
 from dfprivacy_kernel.printed import moment_sensitivities, paper_test
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-
 tables = Tables(__doc__)
-DELTA, J = Fraction(1e-5), 5
-HALF = DELTA / 2
+J, HALF = 5, DELTA / 2
 printed._DRAWS = 10_000  # p-values to a few thousandths
 
 
-def sampled(name: str, n: int, kind: str, rng: Rng) -> Callable[[], tuple[Array, Array]]:
-    """What draws features of both samples at five locations."""
-    _, first, second = DESIGNS[name]
-    embedding, columns = located(name, kind, J, mapped=False)
-    return lambda: tuple(features(embedding, columns, draw(rng, n)) for draw in (first, second))  # type: ignore[return-value]
+def features_of(name: str, kind: str = "me") -> Callable[[Array], Array]:
+    """The features of rows of a design at five locations."""
+    names, reach, width = space(name)
+    columns = numbers(len(names), reach)
+    (part,) = Design.from_arguments(columns, kind, width, 0.5, located(name, J), J).embedding(mapped=False).parts
+    return lambda rows: part.features(rows.clip(-reach, reach))
+
+
+def symmetric(rng: Rng, scale: Any, J: int) -> Array:
+    """Noise of a symmetric matrix of which the upper triangle is released."""
+    upper = np.triu(scale * rng.standard_normal((J, J)))
+    return upper + np.triu(upper, 1).T
 
 
 # TCMC and NTE
@@ -61,7 +64,7 @@ def party(rng: Rng, values: Array, mean_noise: float, second_noise: float) -> Pa
 
 def variants(rng: Rng, x: Array, y: Array, kind: str, epsilon: float) -> dict[str, list[Party]]:
     """TCMC of pairs and NTE of two parties, as printed, with the right calibration."""
-    n, half = min(len(x), len(y)), unit_scale(epsilon / 2, HALF)
+    n, half = min(len(x), len(y)), gaussian_scale(epsilon / 2, HALF)
     mean, second = moment_sensitivities(kind, x.shape[1], 1.0, "row of a pair")
     tcmc = [party(rng, x[:n] - y[:n], mean / n * half, second / (n - 1) * half)]
     mean, second = moment_sensitivities(kind, x.shape[1], 1.0, "row")
@@ -75,27 +78,26 @@ def variants(rng: Rng, x: Array, y: Array, kind: str, epsilon: float) -> dict[st
 def papers_raj2019_power(runs: int = 80) -> Rows:
     """Figures 5, 6 and 8: rejections at 5%, by the printed null law and by χ² alone; at n = 10,000 half."""
     heads = ("TCMC", "NTE", "TCMC, naive χ²", "NTE, naive χ²", "method=moments")
-    for kind, (place, name) in itertools.product(
-        ("me", "scf"), enumerate(("SG", "blobs, null", "GMD", "GVD", "blobs"))
-    ):
-        for n, times in ((2000, runs), (10_000, runs // 2)):
-            rng, hits = np.random.default_rng([2019, place, n]), defaultdict[Any, list[bool]](list)
-            draw = sampled(name, n, kind, rng)
-            for _ in range(times):
-                x, y = draw()
-                for epsilon in EPSILONS:
-                    for which, evidence in variants(rng, x, y, kind, epsilon).items():
-                        found = paper_test(evidence)
-                        hits[which, epsilon].append(found.pvalue <= 0.05)
-                        hits[f"{which}, naive χ²", epsilon].append(chi2.sf(found.statistic, x.shape[1]) <= 0.05)
-                    if kind == "me":
-                        hits["method=moments", epsilon].append(moments(rng, x, y, epsilon)["moments"] <= 0.05)
-            rates = {key: f"{np.mean(each):.2f}" for key, each in hits.items()}
-            yield (
-                kind,
-                f"{name}, {n:,}",
-                *(" ".join(rates.get((of, e), "") for e in EPSILONS).strip() for of in heads),
-            )
+    names = enumerate(("SG", "blobs, null", "GMD", "GVD", "blobs"))
+    cells = itertools.product(("me", "scf"), names, ((2000, runs), (10_000, runs // 2)))
+    for kind, (place, name), (n, times) in cells:
+        rng, hits = np.random.default_rng([2019, place, n]), defaultdict[Any, list[bool]](list)
+        (_, *draws), phi = DESIGNS[name], features_of(name, kind)
+        for _ in range(times):
+            rows = [draw(rng, n) for draw in draws]
+            x, y = map(phi, rows)
+            for epsilon in EPSILONS:
+                for which, evidence in variants(rng, x, y, kind, epsilon).items():
+                    found = paper_test(evidence)
+                    hits[which, epsilon].append(found.pvalue <= 0.05)
+                    hits[f"{which}, naive χ²", epsilon].append(chi2.sf(found.statistic, x.shape[1]) <= 0.05)
+                if kind == "me":
+                    with seeded_noise(int(rng.integers(2**31))):
+                        told = rejects(name, compared(name, *rows), "moments", epsilon)
+                    hits["method=moments", epsilon].append(told)
+        rates = {key: f"{np.mean(each):.2f}" for key, each in hits.items()}
+        shown = (" ".join(rates.get((of, e), "") for e in EPSILONS).strip() for of in heads)
+        yield kind, f"{name}, {n:,}", *shown
 
 
 @tables.add("variant", "data", "designs", "answers", *UP_TO)
@@ -129,7 +131,7 @@ def unsafe_tcs(rng: Rng, x: Array, y: Array, epsilon: float, gamma: float) -> fl
     """TCS as printed: not private, for one row moves it by far more than its noise is for."""
     z, n = x - y, len(x)
     w, S = z.mean(axis=0), np.cov(z.T).reshape(J, J) + gamma * np.eye(J)
-    sd = 4 * J**1.5 / (n * gamma) * (1 + J / (n - 1)) * unit_scale(epsilon, DELTA)
+    sd = 4 * J**1.5 / (n * gamma) * (1 + J / (n - 1)) * gaussian_scale(epsilon, DELTA)
     noisy = n * w @ cho_solve(cho_factor(S), w) + sd * rng.standard_normal()
     # Its null law: χ² and the noise.
     draws = np.random.default_rng(1).chisquare(J, 4000) + sd * np.random.default_rng(2).standard_normal(4000)
@@ -138,35 +140,29 @@ def unsafe_tcs(rng: Rng, x: Array, y: Array, epsilon: float, gamma: float) -> fl
 
 def picture() -> None:
     """Draw rates by gamma."""
-    figure, axes = panels(1, 2, (9, 3))
-    rows = read("papers_raj2019_ridge")["rows"]
-    for ax, test in zip(axes, dict.fromkeys(row[0] for row in rows), strict=True):
-        for row in (row for row in rows if row[0] == test):
-            ax.semilogx(GAMMAS, list(map(float, row[2:])), "o-", label=row[1])
-        ax.axhline(0.05, color=GREY, ls=":")
-        ax.set(title=test, xlabel="γ", ylim=(-0.03, 1.03))
-        ax.legend(frameon=False)
-    axes[0].set_ylabel("rejected at 5%")
-    save(figure, "papers/raj2019_ridge")
+    panels: dict[str, list[Any]] = {}
+    for test, data, *rates in read("papers_raj2019_ridge")["rows"]:
+        panels.setdefault(test, []).append((GAMMAS, list(map(float, rates)), "o-", {"label": data}))
+    asked = {"level": 0.05, "legend": None, "xscale": "log", "ylim": (-0.03, 1.03)}
+    draw("papers/raj2019_ridge", (9, 3), panels, x="γ", y="rejected at 5%", **asked)
 
 
 @tables.add("test", "data", *(f"γ = {gamma:g}" for gamma in GAMMAS), draw=picture)
 def papers_raj2019_ridge(runs: int = 80) -> Rows:
     """Figure 7: rejections at 5% by gamma, of TCS as printed and of "whitened", at ε = 2.5 and n = 2000."""
-    n, epsilon = 2000, 2.5
-    for test, (place, name) in itertools.product(
-        ("unsafe: TCS as printed", 'method="whitened"'), enumerate(("SG", "GMD", "GVD"))
-    ):
+    n, epsilon, tests = 2000, 2.5, ("unsafe: TCS as printed", 'method="whitened"')
+    for test, (place, name) in itertools.product(tests, enumerate(("SG", "GMD", "GVD"))):
         (_, first, second), rng, hits = DESIGNS[name], np.random.default_rng([7, place]), []
-        (few, columns), (at, _) = located(name, "nystrom", 30), located(name, "me", J, mapped=False)
+        phi = features_of(name)
         for _ in range(runs):
             rows = first(rng, n), second(rng, n)
             if test.startswith("unsafe"):
-                x, y = (features(at, columns, part) for part in rows)
-                hits.append([unsafe_tcs(rng, x, y, epsilon, gamma) <= 0.05 for gamma in GAMMAS])
-            else:
-                phi = features(few, columns, np.vstack(rows))
-                hits.append([decided(whitened(rng, phi, relabelled(n, 99, rng), epsilon, g)) for g in GAMMAS])
+                hits.append([unsafe_tcs(rng, *map(phi, rows), epsilon, gamma) <= 0.05 for gamma in GAMMAS])
+                continue
+            view = compared(name, *rows)
+            with seeded_noise(int(rng.integers(2**31))):
+                asked = ({"gamma": gamma, "n_permutations": 99} for gamma in GAMMAS)
+                hits.append([rejects(name, view, "whitened", epsilon, **each) for each in asked])
         yield test, name, *(f"{rate:.2f}" for rate in np.mean(hits, axis=0))
 
 
@@ -223,7 +219,7 @@ def papers_raj2019_others() -> Rows:
     what = "least k of (ε/2, δ/2)-private W_J(k, J/(n − 1) I), and its noise in J/(n − 1)"
     least = [wishart_rows(epsilon / 2, float(HALF)) for epsilon in EPSILONS]
     yield "D, F", f"{what}; J = {J}, ε = {EPSILONS}", ", ".join(f"{k}: {math.sqrt(k):.1f}" for k in least)
-    halves = [unit_scale(epsilon / 2, HALF) for epsilon in EPSILONS]
+    halves = [gaussian_scale(epsilon / 2, HALF) for epsilon in EPSILONS]
     yield "D, F", f"Gaussian noise beside it; ε = {EPSILONS}", ", ".join(f"{half:.1f}" for half in halves)
     what = "noise in each of 2000 rows that is that of the mean, J = 5, ε = 1; and in a row that is on its own"
     yield "D, Lemma 2", what, f"{math.sqrt(5 / 2000) * halves[1]:.2f}; {math.sqrt(5) * halves[1]:.1f}"
@@ -278,20 +274,19 @@ def papers_raj2019_wishart(runs: int = 60) -> Rows:
 
     for place, name in enumerate(("SG", "GMD", "GVD")):
         rng, hits = np.random.default_rng([8, place]), defaultdict[Any, int](int)
-        draw = sampled(name, n, "me", rng)
+        (_, *draws), phi = DESIGNS[name], features_of(name)
         for _ in range(runs):
-            x, y = draw()
+            x, y = (phi(draw(rng, n)) for draw in draws)
             exact = {"TCMC": [x - y], "NTE": [x, y]}
             for epsilon in EPSILONS:
                 for variant, evidence in variants(rng, x, y, "me", epsilon).items():
                     for kind in NOISES:
-                        parties = evidence
-                        if kind != NOISES[0]:
-                            pairs = zip(evidence, exact[variant], strict=True)
-                            parties = [
-                                replace(each, second=v.T @ v / (n - 1) + noise(kind, rng, epsilon))
-                                for each, v in pairs
-                            ]
+                        parties = [
+                            each
+                            if kind == NOISES[0]
+                            else replace(each, second=v.T @ v / (n - 1) + noise(kind, rng, epsilon))
+                            for each, v in zip(evidence, exact[variant], strict=True)
+                        ]
                         hits[variant, kind, epsilon] += paper_test(parties).pvalue <= 0.05
         yield name, *(" ".join(f"{hits[*head, epsilon] / runs:.2f}" for epsilon in EPSILONS) for head in heads)
 
@@ -314,21 +309,6 @@ def chosen(x: Array, y: Array, candidates: Array, phi: Callable[[Array, Array], 
     return candidates[best]
 
 
-def selected(
-    rng: Rng, x: Array, y: Array, points: Array, phi: Callable[[Array, Array], Array], epsilon: float
-) -> Array:
-    """Locations as `kernel_locations` selects them: the exponential mechanism, one after the other."""
-    noise, best = 2 * J / (min(len(x), len(y)) * epsilon), []
-    a, b, left = phi(x, points).mean(axis=0), phi(y, points).mean(axis=0), np.ones(len(points), dtype=bool)
-    for _ in range(J):
-        if not left.any():
-            break
-        scores = np.where(left, np.abs(a - b) + noise * rng.gumbel(size=len(points)), -np.inf)
-        best.append(int(np.argmax(scores)))
-        left &= phi(points, points[best[-1:]])[:, 0] <= 0.5
-    return points[best]
-
-
 def flat(bump: float) -> Callable[[Rng, int], Array]:
     """Rows all over a square, of which a part is in one place."""
 
@@ -346,29 +326,29 @@ DESIGNS["a bump of 5%"] = (2, flat(0.0), flat(0.05))
 def papers_raj2019_locations(runs: int = 60) -> Rows:
     """Power of the moments test at locations that are made up, chosen on a public sample, and selected on rows."""
     for place, name in enumerate(("SG", "GMD", "GVD", "blobs", "a bump of 5%")):
-        (d, first, second), rng = DESIGNS[name], np.random.default_rng([3, place])
-        embedding, columns = located(name, "me", J, mapped=False)
+        (_, first, second), rng = DESIGNS[name], np.random.default_rng([3, place])
+        names, _, width = space(name)
 
-        def phi(rows: Array, at: Array, d: int = d) -> Array:
+        def phi(rows: Array, at: Array, reach: float = space(name)[1], width: float = width) -> Array:
             squared = (rows**2).sum(axis=1)[:, None] + (at**2).sum(axis=1) - 2 * rows @ at.T
-            return np.exp(-squared / math.sqrt(d) ** 2)
-
-        def rejected(x: Array, y: Array, epsilon: float, rng: Rng = rng) -> bool:
-            return moments(rng, x, y, epsilon)["moments"] <= 0.05
+            return np.exp(-squared / 2 / (width * reach) ** 2)
 
         public = first(rng, 1000), second(rng, 1000)
-        at, made = chosen(*public, np.vstack([part[:100] for part in public]), phi), first(rng, 200)
+        at = chosen(*public, np.vstack([part[:100] for part in public]), phi).tolist()
+        candidates = {"locations": first(rng, 200).tolist(), "lengthscale": width, "n_locations": J}
         for n in (2000, 10_000):
             hits = np.zeros((3, len(EPSILONS)))
             for _ in range(runs):
                 rows = first(rng, n), second(rng, n)
-                usual = [features(embedding, columns, part) for part in rows]
-                for i, (x, y) in enumerate((usual, [phi(part, at) for part in rows])):
-                    hits[i] += [rejected(x, y, epsilon) for epsilon in EPSILONS]
                 held, tested = zip(*(np.split(part, [n // 5]) for part in rows), strict=True)
-                for k, epsilon in enumerate(EPSILONS):
-                    where = selected(rng, *held, made, phi, epsilon / 5)
-                    hits[2, k] += rejected(*(phi(part, where) for part in tested), 4 * epsilon / 5)
+                whole, few, rest = (compared(name, *each) for each in (rows, held, tested))
+                with seeded_noise(int(rng.integers(2**31))):
+                    for k, epsilon in enumerate(EPSILONS):
+                        hits[0, k] += rejects(name, whole, "moments", epsilon)
+                        hits[1, k] += rejects(name, whole, "moments", epsilon, locations=at)
+                        found = few.kernel_locations(names, "g", **candidates, epsilon=epsilon / 5).locations
+                        where = np.asarray(found, dtype=float).tolist()
+                        hits[2, k] += rejects(name, rest, "moments", 4 * epsilon / 5, locations=where)
             yield f"{name}, {n:,}", *(" ".join(f"{rate:.2f}" for rate in each / runs) for each in hits)
 
 

@@ -17,7 +17,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from results import markdown, read
+from harness import markdown, read
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

@@ -12,8 +12,6 @@ is missed.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 import json
 import os
@@ -23,9 +21,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,19 +33,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from harness import Array, Row, Rows, Tables, met, panels, peer, problem, protected, save
-from results import read
+from harness import Array, Row, Rows, Tables, draw, met, peer, problem, protected, read
 from threadpoolctl import threadpool_limits
 
 import dfprivacy as dp
 from dfprivacy import features
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Work = Callable[[], object]
-
-
+Work = Callable[[], object]
 tables = Tables(__doc__)
 NAMES = [f"x{i}" for i in range(6)]
 GROUPS = 100
@@ -83,11 +77,10 @@ def judged(what: str, measured: float | None, goal: float, unit: str = "") -> Ro
 
 
 def apart(function: Callable[..., Any], *given: Any, threads: int | None = None) -> Any:
-    """Call a function of a benchmark in a process of its own, which says what it returned."""
-    file = Path(inspect.getfile(function))
+    """Call a function of this file in a process of its own, which says what it returned."""
     code = (
-        f"import json, sys; sys.path[:0] = [{str(file.parent)!r}]; import {file.stem} as own; "
-        f"print(json.dumps(own.{function.__name__}(*json.loads(sys.argv[1]))))"
+        f"import json, sys; sys.path[:0] = [{str(Path(__file__).parent)!r}]; import speed; "
+        f"print(json.dumps(speed.{function.__name__}(*json.loads(sys.argv[1]))))"
     )
     limits = {} if threads is None else dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
     command = [sys.executable, "-c", code, json.dumps(given, default=str)]
@@ -100,7 +93,7 @@ def resident(field: str) -> float:
     return int(lines[field].split()[0]) / 1024
 
 
-def state_memory_at(work: Callable[[], object]) -> float:
+def peak_memory(work: Callable[[], object]) -> float:
     """What a work takes at most beyond what this process had before, in MB."""
     Path("/proc/self/clear_refs").write_text("5")  # forget the highest size so far
     before = resident("VmRSS")
@@ -128,74 +121,47 @@ def ttest(view: Any) -> Work:
     return lambda: view.ttest("x0", by="arm", **FRESH)
 
 
-# A t-test; each function runs in a process of its own
+# A t-test; each side runs in a process of its own
 
 
-def of_pandas(rows: int, repeats: int, folder: str) -> list[float]:
-    """A t-test on a pandas frame, and pandas' own moments by group."""
-    frame = pd.DataFrame(data(rows))
-    np.save(Path(folder) / "x.npy", frame["x0"].to_numpy())
-    ours, whole = ttest(protected(frame, **DECLARED)), ["mean", "var", "count"]
-    return medians(ours, lambda: frame.groupby("arm")["x0"].agg(whole), repeats=repeats, clock=True)
-
-
-def of_polars(rows: int, repeats: int, folder: str) -> list[float]:
-    """A t-test on a Polars DataFrame, and a bare pass over the same memory."""
-    frame = pl.DataFrame(data(rows))
-    frame.write_parquet(Path(folder) / "table.parquet", row_group_size=250_000)
-    table = frame.select("x0", "arm").to_arrow()
-    return medians(ttest(protected(frame, **DECLARED)), lambda: by_group(table, "arm"), repeats=repeats, clock=True)
-
-
-def of_parquet(rows: int, repeats: int, folder: str) -> list[float]:
-    """A t-test streamed from Parquet, and a bare pass over the same file."""
-    file = Path(folder) / "table.parquet"
-    private = protected(pl.scan_parquet(file), **DECLARED)
-    return medians(ttest(private), lambda: by_group(file, "arm"), repeats=repeats, clock=True)
-
-
-def of_explain(rows: int, repeats: int, folder: str) -> list[float]:
-    """A plan of a t-test, and the t-test; both look at the public number of rows, and the plan at no row."""
-    private = protected(pd.DataFrame(data(rows)), **DECLARED)
-    plan = functools.partial(private.explain, "ttest", "x0", by="arm", **FRESH)
-    return medians(plan, ttest(private), repeats=repeats, clock=True)
-
-
-def of_groups(rows: int, repeats: int, folder: str) -> list[float]:
-    """A mean in each of 100 groups, and in one of them."""
-    private = protected(pd.DataFrame(data(rows)), **DECLARED)
-    many, one = private.group_by("group"), private.where(group=7)
-    return medians(lambda: many.mean("x0", **FRESH), lambda: one.mean("x0", **FRESH), repeats=repeats, clock=True)
-
-
-def of_memory(rows: int, repeats: int, folder: str) -> list[float]:
-    """Memory that the first t-test takes beyond a pandas frame."""
-    frame = pd.DataFrame(data(rows))
-    return [state_memory_at(ttest(protected(frame, **DECLARED)))]
-
-
-def of_streaming(rows: int, repeats: int, folder: str) -> list[float]:
-    """Memory of a whole process that runs a t-test streamed from Parquet."""
-    ttest(protected(pl.scan_parquet(Path(folder) / "table.parquet"), **DECLARED))()
-    return [resident("VmHWM")]
-
-
-def of_few(rows: int, repeats: int, folder: str) -> list[float]:
-    """Milliseconds of a new question of 10,000 rows that is charged to a ledger file."""
-    private = protected(pd.DataFrame(data(10_000)), **DECLARED, ledger=f"{folder}/ledger.sqlite")
-    nulls = itertools.count(1)
-
-    def ask() -> object:
-        return private.ttest("x0", popmean=50 + next(nulls) / 1000, epsilon=0.5)
-
-    return [1000 * each for each in medians(ask, repeats=20 * repeats, clock=True)]
-
-
-def of_import(repeats: int) -> float:
-    """Seconds of ``import dfprivacy`` where pandas and Polars are already imported."""
-    code = "import time, pandas, polars; t = time.perf_counter(); import dfprivacy; print(time.perf_counter() - t)"
-    runs = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(2 * repeats + 1)]
-    return statistics.median(runs[1:])
+def side(kind: str, rows: int, repeats: int, folder: str) -> list[float]:
+    """Times of our work and of another, on the clock; or one number, of megabytes, milliseconds or seconds."""
+    file, of = Path(folder) / "table.parquet", partial(medians, repeats=repeats, clock=True)
+    if kind == "import":  # where pandas and Polars are already imported
+        code = (
+            "import pandas, polars; from time import perf_counter as t; s = t(); import dfprivacy; print(t() - s)"
+        )
+        runs = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(2 * repeats + 1)]
+        return [statistics.median(runs[1:])]
+    if kind == "polars":
+        frame = pl.DataFrame(data(rows))
+        frame.write_parquet(file, row_group_size=250_000)
+        table = frame.select("x0", "arm").to_arrow()
+        return of(ttest(protected(frame, **DECLARED)), lambda: by_group(table, "arm"))
+    if kind in {"parquet", "streaming"}:
+        ask = ttest(protected(pl.scan_parquet(file), **DECLARED))
+        if kind == "parquet":
+            return of(ask, lambda: by_group(file, "arm"))
+        ask()
+        return [resident("VmHWM")]
+    if kind == "few":  # a new question of 10,000 rows, charged to a ledger file
+        small, nulls = pd.DataFrame(data(10_000)), itertools.count(1)
+        view = protected(small, **DECLARED, ledger=f"{folder}/ledger.sqlite")
+        new = medians(
+            lambda: view.ttest("x0", popmean=50 + next(nulls) / 1000, epsilon=0.5), repeats=20 * repeats, clock=True
+        )
+        return [1000 * new[0]]
+    frame_ = pd.DataFrame(data(rows))
+    view = protected(frame_, **DECLARED)
+    if kind == "memory":
+        return [peak_memory(ttest(view))]
+    if kind == "pandas":
+        np.save(Path(folder) / "x.npy", frame_["x0"].to_numpy())
+        return of(ttest(view), lambda: frame_.groupby("arm")["x0"].agg(["mean", "var", "count"]))
+    if kind == "explain":  # both look at the public number of rows, and the plan at no row
+        return of(partial(view.explain, "ttest", "x0", by="arm", **FRESH), ttest(view))
+    many, one = view.group_by("group"), view.where(group=7)
+    return of(lambda: many.mean("x0", **FRESH), lambda: one.mean("x0", **FRESH))
 
 
 DIFFPRIVLIB = """
@@ -213,37 +179,35 @@ print(json.dumps(times[1:]))
 """
 
 
+SPEED = (  # what is measured, the side that measures it, and the goal
+    ('`ttest(by=)` on pandas / pandas\' own `groupby().agg(["mean", "var", "count"])`', "pandas", 0.5, ""),
+    ("`ttest(by=)` on Polars / a bare NumPy pass over the same columns in memory", "polars", 2.0, ""),
+    ("`ttest(by=)` streamed from Parquet / a bare pyarrow and NumPy pass", "parquet", 2.0, ""),
+    ("`ttest(by=)` on pandas, two columns / diffprivlib's `mean` and `var` of one column", "diffprivlib", 0.05, ""),
+    ("memory beyond a pandas frame", "memory", 150, " MB"),
+    ("memory in all, streamed from Parquet", "streaming", 600, " MB"),
+    ("one `ttest` of 10,000 rows after the first, with its durable charge", "few", 10, " ms"),
+    ("`explain` of a `ttest(by=)` / the `ttest` itself", "explain", 0.05, ""),
+    ("`mean` in each of 100 groups / `where` in one of them", "groups", 2.0, ""),
+    ("`import dfprivacy` after pandas and Polars", "import", 0.3, " s"),
+)
+
+
 @tables.add(*GOALS)
 def speed(rows: int = 20_000_000, repeats: int = 5) -> Rows:
     """A t-test of two groups, on the clock, everything included; the README's paragraph is of this table."""
     with tempfile.TemporaryDirectory() as folder:
-
-        def asked(work: Callable[..., list[float]]) -> float:
-            one, *other = apart(work, rows, repeats, folder)
-            return one / other[0] if other else one
-
-        ours, theirs = apart(of_pandas, rows, repeats, folder)
-        yield judged(
-            '`ttest(by=)` on pandas / pandas\' own `groupby().agg(["mean", "var", "count"])`', ours / theirs, 0.5
-        )
-        what = "`ttest(by=)` on Polars / a bare NumPy pass over the same columns in memory"
-        yield judged(what, asked(of_polars), 2.0)
-        yield judged("`ttest(by=)` streamed from Parquet / a bare pyarrow and NumPy pass", asked(of_parquet), 2.0)
-        python, library = peer("diffprivlib"), None
-        if python is not None:
-            told = subprocess.check_output([python, "-c", DIFFPRIVLIB, f"{folder}/x.npy", str(repeats)])
-            library = ours / statistics.median(json.loads(told))
-        yield judged(
-            "`ttest(by=)` on pandas, two columns / diffprivlib's `mean` and `var` of one column", library, 0.05
-        )
-        yield judged("memory beyond a pandas frame", asked(of_memory), 150, " MB")
-        yield judged("memory in all, streamed from Parquet", asked(of_streaming), 600, " MB")
-        yield judged(
-            "one `ttest` of 10,000 rows after the first, with its durable charge", asked(of_few), 10, " ms"
-        )
-        yield judged("`explain` of a `ttest(by=)` / the `ttest` itself", asked(of_explain), 0.05)
-        yield judged("`mean` in each of 100 groups / `where` in one of them", asked(of_groups), 2.0)
-        yield judged("`import dfprivacy` after pandas and Polars", of_import(repeats), 0.3, " s")
+        ours = 0.0
+        for what, kind, goal, unit in SPEED:
+            if kind != "diffprivlib":
+                one, *other = apart(side, kind, rows, repeats, folder)
+                ours = one if kind == "pandas" else ours
+                yield judged(what, one / other[0] if other else one, goal, unit)
+            elif python := peer("diffprivlib"):
+                told = subprocess.check_output([python, "-c", DIFFPRIVLIB, f"{folder}/x.npy", str(repeats)])
+                yield judged(what, ours / statistics.median(json.loads(told)), goal)
+            else:
+                yield judged(what, None, goal)
 
 
 # Exploration, and many groups
@@ -271,20 +235,20 @@ def eda_speed(rows: int = 20_000_000, repeats: int = 5) -> Rows:
     with tempfile.TemporaryDirectory() as folder:
         small = protected(pd.DataFrame(data(10_000)), **DECLARED, ledger=f"sqlite:///{folder}/ledger.sqlite")
         for name, ask in SMALL.items():
-            busy, clock = 1000 * np.min(turns(functools.partial(ask, small), repeats=25)[0], axis=0)
+            busy, clock = 1000 * np.min(turns(partial(ask, small), repeats=25)[0], axis=0)
             yield judged(f"`{name}` of 10,000 rows ({clock:.1f} ms on the clock)", float(busy), 15.0, " ms")
 
 
 @dp.mechanism(columns={"column": "numeric"})
 def sums_of(curator: dp.Curator, column: dp.Column) -> Any:
     """Give the number of values of a column, and their sum."""
-    return curator.sum(features.Moments(column, degree=1, count=True)).values  # noqa: PD011 - a NoisyValue
+    return curator.sum(features.Moments(column, degree=1, count=True)).values
 
 
 @dp.mechanism(columns={"column": "numeric", "by": "category"})
 def sums_by(curator: dp.Curator, column: dp.Column, by: dp.Column) -> Any:
     """Give the same of each group."""
-    return curator.sum(features.OneHot(by) * features.Moments(column, degree=1, count=True)).values  # noqa: PD011
+    return curator.sum(features.OneHot(by) * features.Moments(column, degree=1, count=True)).values
 
 
 def timed_draws() -> list[float]:
@@ -315,16 +279,12 @@ def group_speed(rows: int = 2_000_000, repeats: int = 9) -> Rows:
         dp.register_mechanism(plugin)
     private, spent = protected(pd.DataFrame(data(rows)), **DECLARED), timed_draws()
     groups, one = private.group_by("group"), private.where(group=7)
-    works: dict[str, tuple[Work, Work]] = {
-        "`sums_of`, a plugin's": (
-            lambda: groups.sums_of("x0", **FRESH),
-            lambda: private.sums_by("x0", "group", **FRESH),
-        )
-    }
+    sums = partial(groups.sums_of, "x0", **FRESH), partial(private.sums_by, "x0", "group", **FRESH)
+    works: dict[str, tuple[Work, Work]] = {"`sums_of`, a plugin's": sums}
     asked = {**SMALL, "ttest": lambda view: view.ttest("x0", popmean=20, **FRESH)}
     asked["describe"] = lambda view: view.describe(["x0"], **FRESH)
     for name in ("count", "ttest", "histogram", "mean", "std", "describe", "quantile, quartiles", "median"):
-        works[f"`{name}`"] = functools.partial(asked[name], groups), functools.partial(asked[name], one)
+        works[f"`{name}`"] = partial(asked[name], groups), partial(asked[name], one)
     for name, (many, single) in works.items():
         took, drawn = [], []
         for _ in range(repeats + 1):
@@ -347,12 +307,10 @@ def domain_speed(rows: int = 1_000_000, repeats: int = 7) -> Rows:
     declared, sizes = 100_000, (10**5, 10**7, 10**9, 10**15)
     frame = pd.DataFrame({"code": np.random.default_rng(1).zipf(1.3, rows) % declared})
     view = protected(frame, categories={"code": range(declared)})
-    counts = functools.partial(view.value_counts, "code", **FRESH)
-    works: dict[str, Work] = {
-        "pandas' value_counts": frame["code"].value_counts,
-        f"{declared:,} declared categories": counts,
-    }
-    works |= {f"a domain of {size:,}": functools.partial(counts, domain=range(size)) for size in sizes}
+    counts = partial(view.value_counts, "code", **FRESH)
+    works: dict[str, Work] = {"pandas' value_counts": frame["code"].value_counts}
+    works |= {f"{declared:,} declared categories": counts}
+    works |= {f"a domain of {size:,}": partial(counts, domain=range(size)) for size in sizes}
     took = dict(zip(works, medians(*works.values(), repeats=repeats), strict=True))
     least, *others = (took[f"a domain of {size:,}"] for size in sizes)
     if max(others) > 1.5 * least:
@@ -363,17 +321,17 @@ def domain_speed(rows: int = 1_000_000, repeats: int = 7) -> Rows:
 
 # Explanations
 
-EXPLAINED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
-    "ttest, one sample": ("ttest", ("x",), {"popmean": 20}),
-    "ttest, two groups": ("ttest", ("x",), {"by": "arm"}),
-    "ttest, public groups": ("ttest", ("x",), {"by": "site"}),
-    "mean": ("mean", ("x",), {}),
-    "describe": ("describe", (["x"],), {}),
-    "chi2": ("chi2", ("ill", "arm"), {}),
-    "chi2_many": ("chi2_many", (["ill", "arm"], "site"), {}),
-    "kernel_two_sample": ("kernel_two_sample", (["x", "y"],), {"by": "arm"}),
-    "dcor": ("dcor", ("x", "y"), {}),
-    "ols": ("ols", ("y ~ x + z",), {}),
+EXPLAINED: dict[str, tuple[Any, ...]] = {
+    "ttest, one sample": ("ttest", {"popmean": 20}, "x"),
+    "ttest, two groups": ("ttest", {"by": "arm"}, "x"),
+    "ttest, public groups": ("ttest", {"by": "site"}, "x"),
+    "mean": ("mean", {}, "x"),
+    "describe": ("describe", {}, ["x"]),
+    "chi2": ("chi2", {}, "ill", "arm"),
+    "chi2_many": ("chi2_many", {}, ["ill", "arm"], "site"),
+    "kernel_two_sample": ("kernel_two_sample", {"by": "arm"}, ["x", "y"]),
+    "dcor": ("dcor", {}, "x", "y"),
+    "ols": ("ols", {}, "y ~ x + z"),
 }
 
 
@@ -394,7 +352,7 @@ def explain_speed(repeats: int = 3, pause: float = 2.1) -> Rows:
         time.sleep(pause)
         return turns(lambda: work(epsilon=next(prices)), repeats=10, warm=0)[0]
 
-    for (name, (method, args, about)), rows in itertools.product(EXPLAINED.items(), (10_000, 1_000_000)):
+    for (name, (method, about, *args)), rows in itertools.product(EXPLAINED.items(), (10_000, 1_000_000)):
         rng = np.random.default_rng(1)
         numbers = {x: rng.normal(50, 10, rows) for x in "xyz"}
         frame = pd.DataFrame(numbers | {x: rng.choice(each, rows) for x, each in groups.items()})
@@ -405,8 +363,8 @@ def explain_speed(repeats: int = 3, pause: float = 2.1) -> Rows:
             getattr(kept, method)(*args, **about, epsilon=2)
             took: dict[str, list[list[tuple[float, float]]]] = {"answer": [], "fresh": [], "looked": []}
             for _, (kind, view) in itertools.product(range(repeats), (("fresh", asked), ("looked", kept))):
-                took["answer"].append(ten(functools.partial(getattr(asked, method), *args, **about, fresh=True)))
-                explain = functools.partial(view.explain, method, *args, **about, fresh=kind == "fresh")
+                took["answer"].append(ten(partial(getattr(asked, method), *args, **about, fresh=True)))
+                explain = partial(view.explain, method, *args, **about, fresh=kind == "fresh")
                 took[kind].append(ten(explain))
         all_ten = {kind: 1000 * np.median(np.concatenate(own), axis=0) for kind, own in took.items()}
         firsts = {kind: 1000 * statistics.median(turn[0][0] for turn in own) for kind, own in took.items()}
@@ -414,12 +372,10 @@ def explain_speed(repeats: int = 3, pause: float = 2.1) -> Rows:
         within = max(fresh, looked) / answer <= 0.05 and max(quick, slow) / clock <= 0.05
         if not within:
             problem(f"explain {name}, {rows:,}: {max(fresh, looked) / answer:.1%}")
-        yield (
-            *(f"`{name}`", f"{rows:,}", f"{answer:.1f} ms", f"{firsts['answer']:.1f} ms"),
-            *(f"{fresh:.2f} ms", f"{firsts['fresh']:.2f} ms", f"{fresh / answer:.1%}"),
-            *(f"{looked:.2f} ms", f"{firsts['looked']:.2f} ms", f"{looked / answer:.1%}"),
-            *(f"{quick / clock:.1%}, {slow / clock:.1%}", "≤ 5%", met(within)),
-        )
+        shown = [f"`{name}`", f"{rows:,}", f"{answer:.1f} ms", f"{firsts['answer']:.1f} ms"]
+        for kind, took_ in (("fresh", fresh), ("looked", looked)):
+            shown += [f"{took_:.2f} ms", f"{firsts[kind]:.2f} ms", f"{took_ / answer:.1%}"]
+        yield *shown, f"{quick / clock:.1%}, {slow / clock:.1%}", "≤ 5%", met(within)
 
 
 # People with several rows
@@ -445,31 +401,24 @@ def engine_works(frame: Any, most: int) -> list[Work]:
     first, total = pl.int_range(pl.len()).over("pid") < most, pl.col("x").clip(0, 8).sum()
     columns = [pl.col("x").mean(), pl.len().alias("n"), pl.col("x").max().alias("most")]
     grouped = [("x", "mean"), ("x", "count"), ("x", "max")]
-    return [
-        lambda: lazy.select(total).collect(engine="streaming"),
-        lambda: lazy.filter(first).select(total).collect(),
-        lambda: (
-            frame.group_by("pid").aggregate(grouped)
-            if arrow
-            else lazy.group_by("pid").agg(columns).collect(engine="streaming")
-        ),
-    ]
+    by = partial(lazy.group_by("pid").agg(columns).collect, engine="streaming")
+    by = by if not arrow else lambda: frame.group_by("pid").aggregate(grouped)
+    whole, few = lazy.select(total), lazy.filter(first).select(total)
+    return [partial(whole.collect, engine="streaming"), few.collect, by]
 
 
 def people(frame: Any, repeats: int, most: int = 8) -> list[float]:
     """Ratios of a later question, a first one and `per`; the table is protected anew in every turn."""
     took, terms, per = [], {"bounds": {"x": (0, 8)}}, {"x": "mean", "n": "count", "most": ("x", "max")}
     for _ in range(repeats + 1):
-        rows, own, other = (
-            protected(frame, **terms),
-            *(protected(frame, unit="pid", max_rows=most, **terms) for _ in "12"),
-        )
+        unit = {"unit": "pid", "max_rows": most}
+        rows, own, other = (protected(frame, **terms, **of) for of in ({}, unit, unit))
         rows.count(epsilon=1)  # reads nothing of the columns
         works = (
-            functools.partial(rows.sum, "x", epsilon=1),
+            partial(rows.sum, "x", epsilon=1),
             *engine_works(frame, most),
-            functools.partial(own.sum, "x", epsilon=1),
-            functools.partial(own.sum, "x", epsilon=2),
+            partial(own.sum, "x", epsilon=1),
+            partial(own.sum, "x", epsilon=2),
             lambda view=other: view.per("pid").agg(per).sum("x", epsilon=1),
         )
         took.append([each[0][0] for each in turns(*works, repeats=1, warm=0)])
@@ -494,9 +443,8 @@ def people_speed(rows: int = 2_000_000, most: int = 8, repeats: int = 2) -> Rows
     for named, (engine, make) in itertools.product(("numbers", "texts"), ENGINES.items()):
         if (named, engine) != ("texts", "Arrow"):
             found = people(make(visits(rows, rows // 10, named)), repeats, most)
-            if (
-                found[4] > 2.5 or (found[0] > 5 and engine != "Polars, lazy") or found[5] > 4
-            ):  # a query chooses anew
+            slow = found[0] > 5 and engine != "Polars, lazy"  # where a query chooses anew
+            if found[4] > 2.5 or slow or found[5] > 4:
                 problem(f"too slow: {engine}, {named}: {np.round(found, 1)}")
             yield engine, named, *(f"{each:.1f}" for each in found)
 
@@ -541,11 +489,10 @@ def kernel_speed(rows: int = 100_000, columns: int = 10, landmarks: int = 200, p
     x = rng.standard_normal((2 * rows, columns))
     whole = protected(pd.DataFrame(x, columns=names).assign(g=["a", "b"] * rows), **terms)
     asked = {"by": "g", "n_locations": landmarks, "epsilon": 1, "fresh": True}
-    permuted = functools.partial(
-        whole.kernel_two_sample, names, **asked, method="permutation", n_permutations=permutations
-    )
+    by_permutation = {**asked, "method": "permutation", "n_permutations": permutations}
+    permuted = partial(whole.kernel_two_sample, names, **by_permutation)
     few = protected(pd.DataFrame(x[:100], columns=names).assign(g=["a", "b"] * 50), **terms)
-    few.kernel_two_sample(names, **asked, method="permutation", n_permutations=permutations)  # imports, first calls
+    few.kernel_two_sample(names, **by_permutation)  # imports, first calls
     own = [dp.Column(name, bounds=(-3.0, 3.0), fill=0.0) for name in names]
     (kernel,) = Design.from_arguments(own, "nystrom", None, 0.5, None, landmarks).embedding().parts
     labels = rng.integers(2, size=(permutations + 1, at_once)).astype(np.float64)
@@ -555,8 +502,8 @@ def kernel_speed(rows: int = 100_000, columns: int = 10, landmarks: int = 200, p
             values = kernel.features(x[at : at + at_once].clip(-3, 3))  # type: ignore[attr-defined]
             _ = labels[:, : len(values)] @ values
 
-    memory = state_memory_at(permuted)
-    works = permuted, functools.partial(whole.kernel_two_sample, names, **asked), bare
+    memory = peak_memory(permuted)
+    works = permuted, partial(whole.kernel_two_sample, names, **asked), bare
     test, release, work = (own[0][0] for own in turns(*works, repeats=1, warm=0))
     yield "permutation test / bare features and product", f"{test / work:.1f}", "≤ 3", met(test <= 3 * work)
     yield "memory beyond the table", f"{memory:.0f} MB", "≤ 200 MB", met(memory <= 200)
@@ -583,16 +530,12 @@ def dcor_speed(repeats: int = 5) -> Rows:
         bits = grid_bits(len(columns[0]))
         return float(squared_covariance(*(Lines((Line(on_grid(z, bits), bits),), (1.0,)) for z in columns)))
 
-    for what, n, p, method, goal in (
-        ("one column, n = 100,000, against `auto`", 100_000, 1, "auto", 1.2),
-        ("one column, n = 100,000, against `mergesort`", 100_000, 1, "mergesort", 1.2),
-        ("one column, n = 1,000,000, against `auto`", 1_000_000, 1, "auto", 1.2),
-        ("one column, n = 1,000,000, against `mergesort`", 1_000_000, 1, "mergesort", 1.2),
-        ("ten columns a side, n = 10,000, against `naive`", 10_000, 10, "naive", 0.5),
-    ):
+    cells = [(n, 1, method, 1.2) for n in (100_000, 1_000_000) for method in ("auto", "mergesort")]
+    for n, p, method, goal in (*cells, (10_000, 10, "naive", 0.5)):
+        what = f"{'one column' if p == 1 else 'ten columns a side'}, n = {n:,}, against `{method}`"
         x = np.random.default_rng(1).random((n, p) if p > 1 else n)
         y = np.abs(2 * x - 1)
-        theirs = functools.partial(dcor.distance_covariance_sqr, x, y, method=method)
+        theirs = partial(dcor.distance_covariance_sqr, x, y, method=method)
         found, expected = ours(x, y), float(theirs())
         if abs(found - expected) > 1e-6 * expected:  # our grid of 2^-21 at a million rows
             problem(f"{what}: {found!r} is not {expected!r}")
@@ -603,10 +546,11 @@ def dcor_speed(repeats: int = 5) -> Rows:
     arc = Arc.within(Fraction(1), places=PLACES, reach=best_half_width(1.0))
     places = np.random.default_rng(1).integers(PLACES, size=100_000)
     view = protected(pd.DataFrame({"x": np.random.default_rng(1).random(100_000)}), bounds={"x": (0, 1)})
-    for what, work in (
-        ("noise for a message of 100,000 rows", lambda: OpenDPSampler().arc(places, arc)),
-        ("that message in all, ε = 1", lambda: view.dcor_message("x", epsilon=1, fresh=True)),
-    ):
+    noise, message = (
+        partial(OpenDPSampler().arc, places, arc),
+        partial(view.dcor_message, "x", epsilon=1, fresh=True),
+    )
+    for what, work in (("noise for a message of 100,000 rows", noise), ("that message in all, ε = 1", message)):
         (took,) = medians(work, repeats=repeats, clock=True)
         _, measured, *told = judged(what, took, 3.0, " s")
         yield what, measured, "", "", *told
@@ -623,18 +567,13 @@ def peers_speed(rows: int = 1_000_000, repeats: int = 3) -> Rows:
     df = pd.DataFrame({"x": x, "g": group, **dict(zip(names, wide.T, strict=True)), "y": y})
     bounds = {"x": (-6, 6), "y": (-8, 8), **dict.fromkeys(names, (-4, 4))}
     view = protected(df, bounds=bounds, categories={"g": [0, 1]})
-    for what, ours, theirs in (
-        (
-            "mannwhitneyu, 1e6 rows; scipy",
-            lambda: view.mannwhitneyu("x", by="g", **FRESH),
-            lambda: stats.mannwhitneyu(x[group == 0], x[group == 1]),
-        ),
-        (
-            "ols, 1e6 rows, 10 regressors; numpy.linalg.lstsq",
-            lambda: view.ols("y", names, **FRESH),
-            lambda: np.linalg.lstsq(X, y, rcond=None),
-        ),
-    ):
+    ranks = (
+        partial(view.mannwhitneyu, "x", by="g", **FRESH),
+        lambda: stats.mannwhitneyu(x[group == 0], x[group == 1]),
+    )
+    line = partial(view.ols, "y", names, **FRESH), partial(np.linalg.lstsq, X, y, rcond=None)
+    asked = {"mannwhitneyu, 1e6 rows; scipy": ranks, "ols, 1e6 rows, 10 regressors; numpy.linalg.lstsq": line}
+    for what, (ours, theirs) in asked.items():
         mine, other = (min(own)[0] for own in turns(ours, theirs, repeats=repeats))
         yield what, f"{mine:.2f}", f"{other:.2f}", f"{mine / other:.2f}"
 
@@ -644,11 +583,9 @@ def peers_speed(rows: int = 1_000_000, repeats: int = 3) -> Rows:
 
 def batches(source: Any, names: list[str], rows: int) -> Iterator[list[Array]]:
     """Batches of a file or of a table, as arrays."""
-    table = isinstance(source, pa.Table)
-    read_ = (
-        source.select(names).to_batches(rows) if table else ds.dataset(source).to_batches(names, batch_size=rows)
-    )
-    for batch in read_:
+    table, of = isinstance(source, pa.Table), {"batch_size": rows}
+    whole = source.select(names).to_batches(rows) if table else ds.dataset(source).to_batches(names, **of)
+    for batch in whole:
         yield [batch.column(name).to_numpy(zero_copy_only=False) for name in names]
 
 
@@ -759,10 +696,8 @@ def passes(repeats: int, path: Path) -> Rows:
         "pandas": lambda: frame.copy(deep=False),
     }
     goals = {"second moments": "1.5", "t-test by group": "2.0"}
-    for what, bare in {
-        "second moments": second_moments,
-        **dict.fromkeys(("t-test by group", "mean by group"), by_group),
-    }.items():
+    passed = {"second moments": second_moments, "t-test by group": by_group, "mean by group": by_group}
+    for what, bare in passed.items():
         works = {"file": lambda bare=bare: lambda: bare(path), "memory": lambda bare=bare: lambda: bare(table)}
         took = least(works | {engine: asking(what, opened) for engine, opened in engines.items()}, repeats)
         for engine in engines:
@@ -778,7 +713,7 @@ def kernels(repeats: int, path: Path) -> Rows:
 
     quiet, frame = os.getloadavg()[0] < 1.6, pd.read_parquet(path)  # of which this process is one
     few, columns = frame[: len(frame) // 10], [frame[name].to_numpy() for name in NAMES[:2]]
-    whole = functools.partial(frame.copy, deep=False)
+    whole = partial(frame.copy, deep=False)
     works: dict[str, Callable[[], Work]] = {
         "bare": lambda: lambda: kernel_sums(columns),
         "bare, two": lambda: lambda: kernel_by_two(columns),
@@ -806,11 +741,9 @@ def kernels(repeats: int, path: Path) -> Rows:
             beside = f"bare loop, two threads: {cpu[loop]:.2f} s"
             yield "kernel", f"{engine}, two threads", beside, f"{cpu[engine] / cpu[loop]:.2f}", goal
     for of, which, goal in (("", "", "3.0"), (", few", ", a tenth of the rows", "")):
-        beside, ratio = (
-            f"the sum of its features: {cpu['features' + of]:.2f} s",
-            cpu["test" + of] / cpu["features" + of],
-        )
-        yield "default two-sample test", f"pandas, one thread{which}", beside, f"{ratio:.2f}", goal
+        test, sums = cpu["test" + of], cpu["features" + of]
+        beside = f"the sum of its features: {sums:.2f} s"
+        yield "default two-sample test", f"pandas, one thread{which}", beside, f"{test / sums:.2f}", goal
 
 
 def session(path: Path) -> Any:
@@ -835,11 +768,8 @@ def engines(rows: int = 4_000_000, repeats: int = 5) -> Rows:
     import dask
 
     few = (repeats + 1) // 2
-    with (
-        threadpool_limits(1),
-        dask.config.set(scheduler="threads", num_workers=2),
-        tempfile.TemporaryDirectory() as folder,
-    ):
+    threads = dask.config.set(scheduler="threads", num_workers=2)
+    with threadpool_limits(1), threads, tempfile.TemporaryDirectory() as folder:
         yield from passes(repeats, written(Path(folder) / "rows.parquet", rows))
         yield from kernels(few, written(Path(folder) / "kernel.parquet", rows * 5 // 8))
 
@@ -850,10 +780,9 @@ def asked_of_files(folder: str) -> list[float]:
     took = []
     for source in (pd.DataFrame({name: [1.0, 2.0] for name in NAMES}), None):  # imports, first calls
         views: list[Any] = []
+        opened = ds.dataset(folder) if source is None else source
         works = (
-            lambda source=source, views=views: views.append(
-                protected(ds.dataset(folder) if source is None else source, **terms)
-            ),
+            lambda opened=opened, views=views: views.append(protected(opened, **terms)),
             lambda views=views: views[0].ttest("x0", popmean=50, epsilon=1),
             lambda views=views: views[0].moments(NAMES, epsilon=1, delta=1e-6),
         )
@@ -864,12 +793,9 @@ def asked_of_files(folder: str) -> list[float]:
 def scale() -> None:
     """Draw the times of what is kept."""
     rows = np.array([[float(cell.replace(",", "")) for cell in row] for row in read("engines_scale")["rows"]])
-    figure, ax = panels(1, 1, (6, 3.5))
-    for at, label in ((2, "t-test of one column"), (4, "second moments of six")):
-        ax.plot(rows[:, 0], rows[:, at], marker="o", label=label)
-    ax.set(xscale="log", yscale="log", xlabel="rows", ylabel="processor's seconds")
-    ax.legend(frameon=False)
-    save(figure, "scale")
+    kinds = ((2, "t-test of one column"), (4, "second moments of six"))
+    lines = [(rows[:, 0], rows[:, at], "o-", {"label": label}) for at, label in kinds]
+    draw("scale", (6, 3.5), {"": lines}, x="rows", y="processor's seconds", xscale="log", yscale="log")
 
 
 @tables.add("rows", "protect, s", "t-test, s", "ns a row", "second moments, s", "ns a row", "peak, MB", draw=scale)

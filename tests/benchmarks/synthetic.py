@@ -12,18 +12,15 @@ import json
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from harness import DATA, Rows, Tables, parts, peer, problem, protected
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 tables = Tables(__doc__)
 EPSILONS, DELTA, BINS = (0.1, 1.0, 10.0), 1e-9, 32
@@ -48,12 +45,8 @@ def private() -> Iterator[tuple[str, pd.DataFrame, dict[str, tuple[int, int]], L
 
     for name, data, bounds in (("affairs", "fair", AFFAIRS), ("health", "randhie", NUMBERS)):
         frame = getattr(sm.datasets, data).load_pandas().data
-        yield (
-            name,
-            frame,
-            bounds,
-            {x: [*range(BINS)] if x in bounds else np.unique(frame[x]).tolist() for x in frame},
-        )
+        labels = {x: [*range(BINS)] if x in bounds else np.unique(frame[x]).tolist() for x in frame}
+        yield name, frame, bounds, labels
     if (DATA / "adult-domain.json").is_file():
         sizes = json.loads((DATA / "adult-domain.json").read_text(encoding="utf-8"))
         yield "census", pd.read_csv(DATA / "adult-coded.csv"), {}, {x: [*range(size)] for x, size in sizes.items()}
@@ -117,10 +110,8 @@ def synth_peers(runs: int = 4) -> Rows:
         codes, sizes = coded(frame, bounds, labels), [*map(len, labels.values())]
         asked = [(name, codes, {}, {x: [*range(len(each))] for x, each in labels.items()})]
         asked += [("health, numbers as they are", frame, bounds, labels)] * (name == "health")
-        theirs = [
-            parts(f"{way} {name}, {epsilon:g}", partial(of_peer, way, codes.to_numpy(), sizes, epsilon))
-            for way in ("MST", "AIM")
-        ]
+        measures = {way: partial(of_peer, way, codes.to_numpy(), sizes, epsilon) for way in ("MST", "AIM")}
+        theirs = [parts(f"{way} {name}, {epsilon:g}", measure) for way, measure in measures.items()]
         times = ["–" if each is None else f"{each[2]:.0f}" for each in theirs]
         for title, *of in asked:
             own = np.mean([ours(*of, epsilon) for _ in range(runs)], axis=0)

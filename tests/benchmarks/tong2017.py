@@ -9,6 +9,7 @@ is private. What begins with ``unsafe_`` is printed in the paper, and costs more
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import replace
 from typing import Any
@@ -16,10 +17,10 @@ from typing import Any
 import numpy as np
 from classes import NUMBERS, cells, missed, ours, plain, unsafe_scalars
 from designs import designs
-from harness import GREY, Array, Ints, Rng, Rows, Tables, panels, problem, save
+from harness import GREY, Array, Ints, Rng, Rows, Tables, draw, problem
+from harness import read as kept
 from levels import Seen, by_range, exact_sums, judge, rates, tested, true_mean, worst
 from real import ADULT, read
-from results import read as kept
 from scipy.special import stdtrit
 
 from dfprivacy.inference.engine import infer
@@ -31,9 +32,8 @@ from dfprivacy_ttest.parameters import classical_inference, mean_parameter
 tables = Tables(__doc__)
 Classes = tuple[Array, list[Array], list[Array]]  # priors, means, covariances
 EPSILONS, SIZES = (0.2, 0.4, 0.6, 0.8, 1.0), (50, 100, 200, 300, 400)
-TESTS: dict[
-    str, tuple[Any, float, float | None]
-] = {  # test, standard deviation, rows of the second for each of the first
+Test = tuple[Any, float, float | None]  # the test, the standard deviation, rows of the second for each of the first
+TESTS: dict[str, Test] = {
     "a": ("one-sample-z", 0.5, None),
     "b": ("one-sample-t", 0.4, None),
     "c": ("pooled-t", 0.35, 1.0),
@@ -77,34 +77,21 @@ def simulated(rng: Rng, part: str, n: int, epsilon: float, runs: int) -> float:
 
 def figures() -> None:
     """Draw Figure 1, type I errors, and Figures 2 to 5: a row of panels for each n, a column for each epsilon."""
-    sizes, shifts = range(50, 401, 25), np.linspace(0, 0.4, 33)
-    figure, parts = panels(2, 2, (7.5, 5))
-    for ax, (part, (test, *_)) in zip(parts.ravel(), TESTS.items(), strict=True):
+    sizes, shifts, panels = range(50, 401, 25), np.linspace(0, 0.4, 33), dict[str, list[Any]]()
+    for part, (test, *_) in TESTS.items():
         for epsilon, width in zip(EPSILONS, (0.7, 1.0, 1.4, 1.8, 2.3), strict=True):
             errors = [exact_size(test, n, epsilon, **arguments(part, n)) for n in sizes]
-            ax.plot(sizes, errors, color=COLOURS[part], lw=width, label=f"ε = {epsilon:g}")
-        ax.axhline(0.05, color=GREY, ls=":")
-        ax.set(title=f"({part}) {test}", ylim=(0, 0.6))
-    finish(figure, parts[0, 0], "n", "type I error", "tong2017_type1")
-    figure, parts = panels(4, 3, (8, 9))
-    for line, n in zip(parts, (50, 100, 200, 400), strict=True):
-        for ax, epsilon in zip(line, (0.2, 0.6, 1.0), strict=True):
-            for part, (test, *_) in TESTS.items():
-                beta = [
-                    1 - exact_power(test, n, epsilon, shift=float(each), **arguments(part, n)) for each in shifts
-                ]
-                ax.plot(shifts, beta, color=COLOURS[part], label=f"({part}) {test}")
-            ax.set(title=f"n = {n}, ε = {epsilon:g}", ylim=(0, 1))
+            named = {"color": COLOURS[part], "lw": width, "label": f"ε = {epsilon:g}"}
+            panels.setdefault(f"({part}) {test}", []).append((sizes, errors, "-", named))
+    asked = {"columns": 2, "level": 0.05, "ylim": (0, 0.6)}
+    draw("papers/tong2017_type1", (7.5, 5), panels, x="n", y="type I error", **asked)
+    panels = {}
+    for n, epsilon, (part, (test, *_)) in itertools.product((50, 100, 200, 400), (0.2, 0.6, 1.0), TESTS.items()):
+        beta = [1 - exact_power(test, n, epsilon, shift=float(each), **arguments(part, n)) for each in shifts]
+        named = {"color": COLOURS[part], "label": f"({part}) {test}"}
+        panels.setdefault(f"n = {n}, ε = {epsilon:g}", []).append((shifts, beta, "-", named))
     away = "true mean, or difference, away from the hypothesis"
-    finish(figure, parts[0, 2], away, "type II error", "tong2017_type2")
-
-
-def finish(figure: Any, ax: Any, x: str, y: str, name: str) -> None:
-    """Label a picture, and save it."""
-    ax.legend(fontsize="x-small", frameon=False, labelcolor=GREY)
-    figure.supxlabel(x, color=GREY)
-    figure.supylabel(y, color=GREY)
-    save(figure, f"papers/{name}")
+    draw("papers/tong2017_type2", (8, 9), panels, columns=3, x=away, y="type II error", legend=2, ylim=(0, 1))
 
 
 @tables.add("test", "n", *(f"ε = {e:g}: printed, exact, simulated" for e in EPSILONS), draw=figures)
@@ -152,13 +139,8 @@ def rejected(rng: Rng, n: int, epsilon: float, shift: float, runs: int) -> list[
     mean = total / n + noise(4 / epsilon) / n  # 2/n at ε/2
     variance = (squares - total**2 / n) / (n - 1) + noise(8 / epsilon) / n  # 4/n at ε/2
     printed = released(n * mean, (n - 1) * variance + n * mean**2, 4 / epsilon, 0.0)
-    asked = (
-        (classical_inference, printed),
-        (classical_inference, separate),
-        (infer, separate),
-        (classical_inference, joint),
-        (infer, joint),
-    )
+    asked = [(classical_inference, printed)]
+    asked += [(way, sums) for sums in (separate, joint) for way in (classical_inference, infer)]
     with np.errstate(invalid="ignore"):
         every = [way(sums, mean_parameter(1)).pvalue(0.0) for way, sums in asked]
     return [float(np.mean(p[~np.isnan(p)] <= 0.05)) for p in every]
@@ -189,8 +171,7 @@ def tong_levels(runs: int = 400) -> Rows:
         both = NoisyMoments(values, [NoiseLaw(scale) for scale in scales], form="apart")
         first = replace(both, values=values[:, :1])
         for test, sums, null in (("one sample", first, true_mean(design)), ("two samples", both, 0.0)):
-            found[test].append(replace(tested(sums, null, design, "two-sided"), covers=float("nan")))
-            judge(test, found[test][-1])
+            found[test].append(judge(test, tested(sums, null, design, "two-sided")))
     for test, every in sorted(found.items()):
         for name, of in by_range(every):
             yield test, name, len(of), *rates(of), worst(of), f"{np.mean([one.noted for one in of]):.0%}"
@@ -239,24 +220,20 @@ def bounds_of(truth: Classes) -> dict[str, tuple[float, float]]:
 def curves() -> None:
     """Draw Figures 6 to 9: errors by rows, of the table that `classes.py` keeps."""
     told = kept("gmm_experiments")
-    at = {name: told["columns"].index(name) for name in ("paper, ε a scalar", "gmm_fit, ε in all", "no privacy")}
+    paper, fit, none = map(told["columns"].index, ("paper, ε a scalar", "gmm_fit, ε in all", "no privacy"))
     for method in ("lda", "qda"):
-        figure, parts = panels(1, 3, (8.5, 3))
-        for ax, d in zip(parts, ("2", "5", "10"), strict=True):
-            for epsilon, colour in zip(("0.05", "0.3", "0.6", "1"), COLOURS.values(), strict=True):
-                rows = [row for row in told["rows"] if [row[0], row[1], row[3]] == [method, d, epsilon]]
-                sizes = [int(row[2]) for row in rows]
-                errors = {name: [float(row[of].split()[0]) for row in rows] for name, of in at.items()}
-                paper, fit, none = errors.values()
-                ax.plot(sizes, paper, "--", color=colour, label=f"paper, ε = {epsilon}")
-                ax.plot(sizes, fit, "-", color=colour, label=f"gmm_fit, ε = {epsilon}")
-            ax.plot(sizes, none, ":", color=GREY, label="no privacy")
-            ax.set(xscale="log", xlabel="n", title=f"{d} columns", ylim=(0, 0.55))
-            ax.minorticks_off()
-            ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
-        parts[0].set_ylabel("error")
-        parts[0].legend(fontsize="xx-small", frameon=False, labelcolor=GREY)
-        save(figure, f"papers/tong2017_{method}")
+        panels: dict[str, list[Any]] = {}
+        for d, (epsilon, colour) in itertools.product(("2", "5", "10"), COLOURS_OF.items()):
+            rows = [row for row in told["rows"] if [row[0], row[1], row[3]] == [method, d, epsilon]]
+            kinds = [(paper, "--", f"paper, ε = {epsilon}", colour), (fit, "-", f"gmm_fit, ε = {epsilon}", colour)]
+            kinds += [(none, ":", "no privacy", GREY)] * (epsilon == "1")
+            for at, style, label, color in kinds:
+                line = [int(row[2]) for row in rows], [float(row[at].split()[0]) for row in rows]
+                panels.setdefault(f"{d} columns", []).append((*line, style, {"color": color, "label": label}))
+        draw(f"papers/tong2017_{method}", (8.5, 3), panels, x="n", y="error", xscale="log", ylim=(0, 0.55))
+
+
+COLOURS_OF = dict(zip(("0.05", "0.3", "0.6", "1"), COLOURS.values(), strict=True))
 
 
 @tables.add(
@@ -275,11 +252,7 @@ def tong_classes(runs: int = 5) -> Rows:
             for run in range(runs):
                 rng = np.random.default_rng([run, n, len(bounds)])
                 rows, test = drawn(rng, truth, n), drawn(rng, truth, 20_000)
-                asked = (
-                    ("qda", {"queries": "separately"}),
-                    ("qda", {"radius": radius}),
-                    ("lda", {"radius": radius}),
-                )
+                asked = ("qda", {"queries": "separately"}), ("qda", {"radius": radius}), ("lda", {"radius": radius})
                 printed = unsafe_scalars(rng, *rows, "qda", epsilon)
                 fits = [ours(*rows, bounds, method, epsilon, run, **how) for method, how in asked]
                 errors.append(missed(test, printed, *fits, plain(*rows, "qda")))
@@ -292,18 +265,11 @@ def tong_classes(runs: int = 5) -> Rows:
 @tables.add("as printed", "neighbouring tables", "what is released", "loss")
 def tong_broken() -> Rows:
     """Neighbouring tables on which what is printed costs more than ε."""
-    yield (
-        "noise by the range of the data",
-        "x = 0, 0, 0, 0 and x = 0, 0, 0, 1",
-        "mean 0 without noise; mean 0.25 with noise of scale 1/(4ε)",
-        "∞: the first table never gives another number than 0",
-    )
-    yield (
-        "shares of the classes without noise",
-        "labels a, a, b, b and a, b, b, b",
-        "shares 1/2, 1/2; shares 1/4, 3/4",
-        "∞: they are told apart with certainty",
-    )
+    told = "mean 0 without noise; mean 0.25 with noise of scale 1/(4ε)"
+    where = "x = 0, 0, 0, 0 and x = 0, 0, 0, 1"
+    yield "noise by the range of the data", where, told, "∞: the first table never gives another number than 0"
+    told, where = "shares 1/2, 1/2; shares 1/4, 3/4", "labels a, a, b, b and a, b, b, b"
+    yield "shares of the classes without noise", where, told, "∞: they are told apart with certainty"
     x = np.array([0.0, 0.0, 0.0, 1.0])
     moves = f"the mean moves by {x.mean():g} and the variance by {x.var(ddof=1):g}, each by its sensitivity 1/4"
     where = "x = 0, 0, 0, 0 and x = 0, 0, 0, 1, known to be in [0, 1]"

@@ -15,8 +15,9 @@ import math
 import re
 import warnings
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,10 +26,7 @@ from scipy import stats
 
 import dfprivacy as dp
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    Known = list[Mapping[str, float]]
+Known = list[Mapping[str, float]]
 
 warnings.filterwarnings("ignore", module="lifelines|statsmodels|dcor|formulaic")
 
@@ -40,86 +38,46 @@ NUMBER = re.compile(r"-?\d+\.?\d*(?:e[-+]?\d+)?")
 tables = Tables(__doc__)
 
 
-def of_statsmodels(name: str) -> Callable[[], pd.DataFrame]:
-    """A table that ships in statsmodels."""
-    return lambda: importlib.import_module(f"statsmodels.datasets.{name}").load_pandas().data
-
-
-def of_sklearn(name: str, **asked: Any) -> Callable[[], pd.DataFrame]:
-    """A table that ships in scikit-learn."""
-    return lambda: getattr(importlib.import_module("sklearn.datasets"), name)(as_frame=True, **asked).frame
-
-
-def of_lifelines(name: str) -> Callable[[], pd.DataFrame]:
-    """A table that ships in lifelines."""
-    return lambda: getattr(importlib.import_module("lifelines.datasets"), name)()  # noqa: PLW0108 - imported late
-
-
-def cut(column: str, *ends: float) -> Callable[[pd.DataFrame], pd.Series]:
-    """Groups of a column of numbers."""
-    return lambda d: pd.cut(d[column], list(ends)).cat.codes
-
-
-SOURCES: dict[str, tuple[Callable[[], pd.DataFrame], dict[str, Any]]] = {
-    "randhie": (
-        of_statsmodels("randhie"),
-        {"x": "disea", "y": "mdvis", "b": "idp", "c": "lncoins"},
-    ),
-    "fair": (
-        of_statsmodels("fair"),
-        {"x": "yrs_married", "y": "affairs", "b": lambda d: d.affairs > 0, "c": "occupation"},
-    ),
-    "anes96": (of_statsmodels("anes96"), {"x": "age", "y": "income", "b": "vote", "c": "PID"}),
-    "breast cancer": (
-        of_sklearn("load_breast_cancer"),
-        {"x": "mean radius", "y": "mean texture", "b": "target", "c": cut("mean smoothness", 0, 0.09, 0.105, 1)},
-    ),
-    "diabetes": (
-        of_sklearn("load_diabetes", scaled=False),
-        {"x": "bmi", "y": "target", "b": "sex", "c": lambda d: d.s4.clip(2, 5).round()},
-    ),
-    "wine": (
-        of_sklearn("load_wine"),
-        {"x": "alcohol", "y": "proline", "b": lambda d: d.hue > 1, "c": "target"},
-    ),
-    "rossi": (
-        of_lifelines("load_rossi"),
-        {"x": "age", "y": "prio", "b": "fin", "c": lambda d: 2 * d.race + d.wexp, "t": "week", "e": "arrest"},
-    ),
-    "gbsg2": (
-        of_lifelines("load_gbsg2"),
-        {"x": "age", "y": "tsize", "b": "horTh", "c": "tgrade", "t": "time", "e": "cens"},
-    ),
-    "lung": (
-        of_lifelines("load_lung"),
-        {
-            "x": "age",
-            "y": "wt.loss",
-            "b": "sex",
-            "c": lambda d: d["ph.ecog"].clip(0, 2),
-            "t": "time",
-            "e": "status",
-        },
-    ),
-    "democracies": (
-        of_lifelines("load_dd"),
-        {
-            "x": "start_year",
-            "y": "duration",
-            "b": "democracy",
-            "c": "un_continent_name",
-            "t": "duration",
-            "e": "observed",
-        },
-    ),
+SOURCES = {  # the module that ships a table, its name there, and its columns x, y, b, c, t and e
+    "randhie": ("statsmodels", "randhie", "disea mdvis idp lncoins"),
+    "fair": ("statsmodels", "fair", "yrs_married affairs - occupation"),
+    "anes96": ("statsmodels", "anes96", "age income vote PID"),
+    "breast cancer": ("sklearn", "load_breast_cancer", "mean_of_radius mean_of_texture target -"),
+    "diabetes": ("sklearn", "load_diabetes", "bmi target sex -"),
+    "wine": ("sklearn", "load_wine", "alcohol proline - target"),
+    "rossi": ("lifelines", "load_rossi", "age prio fin - week arrest"),
+    "gbsg2": ("lifelines", "load_gbsg2", "age tsize horTh tgrade time cens"),
+    "lung": ("lifelines", "load_lung", "age wt.loss sex - time status"),
+    "democracies": ("lifelines", "load_dd", "start_year duration democracy un_continent_name duration observed"),
 }
+MADE: dict[str, dict[str, Callable[[pd.DataFrame], Any]]] = {  # groups that are no columns
+    "fair": {"b": lambda d: d.affairs > 0},
+    "breast cancer": {"c": lambda d: pd.cut(d["mean smoothness"], [0, 0.09, 0.105, 1]).cat.codes},
+    "diabetes": {"c": lambda d: d.s4.clip(2, 5).round()},
+    "wine": {"b": lambda d: d.hue > 1},
+    "rossi": {"c": lambda d: 2 * d.race + d.wexp},
+    "lung": {"c": lambda d: d["ph.ecog"].clip(0, 2)},
+}
+
+
+def shipped(source: str, name: str) -> pd.DataFrame:
+    """A table that ships in a library."""
+    if source == "statsmodels":
+        return importlib.import_module(f"statsmodels.datasets.{name}").load_pandas().data
+    if source == "lifelines":
+        return getattr(importlib.import_module("lifelines.datasets"), name)()
+    raw = {"scaled": False} if name == "load_diabetes" else {}
+    return getattr(importlib.import_module("sklearn.datasets"), name)(as_frame=True, **raw).frame
 
 
 def loaded() -> Iterator[tuple[str, pd.DataFrame]]:
     """Ten tables with numbers x and y, groups b (two) and c, and times t with events e where there are some."""
-    for name, (load, columns) in SOURCES.items():
-        raw = load()
-        table = pd.DataFrame({new: old(raw) if callable(old) else raw[old] for new, old in columns.items()})
+    for name, (source, there, columns) in SOURCES.items():
+        raw = shipped(source, there)
+        named = dict(zip("xybcte", columns.split(), strict=False))
+        table = pd.DataFrame(
+            {x: MADE[name][x](raw) if of == "-" else raw[of.replace("_of_", " ")] for x, of in named.items()}
+        )
         if "e" in table:
             table["e"] = (table.e == table.e.max()).astype(int)
         for column in "bc":
@@ -146,6 +104,8 @@ class Case:
     ----------
     truth : callable
         Of a table, numbers by field of each row of the tidy answer, in order; a row may have none.
+    given : callable, optional
+        What is asked beside, and depends on the table.
     null : float or None
         Value of the estimate of the null hypothesis, where an interval and a p-value decide it together.
     near : float
@@ -153,17 +113,18 @@ class Case:
     """
 
     method: str
-    asked: Callable[[pd.DataFrame], tuple[tuple[Any, ...], dict[str, Any]]]
+    args: tuple[Any, ...]
     truth: Callable[[pd.DataFrame], Known]
+    given: Callable[[pd.DataFrame], dict[str, Any]] = lambda _: {}
     null: float | None = None
     near: float = 1e-3
     note: str = ""
     needs: str = "xybc"
 
 
-def ask(*args: Any, **kwargs: Any) -> Callable[[pd.DataFrame], tuple[tuple[Any, ...], dict[str, Any]]]:
-    """The same question of every table."""
-    return lambda table: (args, kwargs)
+def each(field: str, function: Callable[[pd.DataFrame], Any]) -> Callable[[pd.DataFrame], Known]:
+    """A field of one row, or of several."""
+    return lambda table: [{field: float(number)} for number in np.ravel(function(table))]
 
 
 def groups(table: pd.DataFrame, column: str, by: str) -> list[pd.Series]:
@@ -174,7 +135,7 @@ def groups(table: pd.DataFrame, column: str, by: str) -> list[pd.Series]:
 
 def single(column: str, function: Callable[[pd.Series], float]) -> Callable[[pd.DataFrame], Known]:
     """A number of one column."""
-    return lambda table: [{"value": float(function(table[column].dropna()))}]
+    return each("value", lambda table: function(table[column].dropna()))
 
 
 def welch(table: pd.DataFrame) -> Known:
@@ -217,11 +178,6 @@ def rank_sum(table: pd.DataFrame) -> Known:
 def h_test(table: pd.DataFrame) -> Known:
     found = stats.kruskal(*groups(table, "x", "b"))
     return [{"statistic": found.statistic, "pvalue": found.pvalue}]
-
-
-def shares(table: pd.DataFrame) -> Known:
-    b = table.b.dropna()
-    return [{"estimate": float((b == b.max()).mean())}]
 
 
 def tables_test(table: pd.DataFrame) -> Known:
@@ -275,57 +231,49 @@ def distance(table: pd.DataFrame) -> Known:
     return [{"estimate": float(dcor.distance_correlation(whole.x, whole.y))}]
 
 
-def described(table: pd.DataFrame) -> Known:
-    return [
-        {"value": float(each)}
-        for each in (table.x.notna().sum(), table.x.isna().sum(), table.x.mean(), table.x.std())
-    ]
-
-
 def pair(function: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[pd.DataFrame], Known]:
-    def both(table: pd.DataFrame) -> Known:
-        matrix = function(table[["x", "y"]].dropna())
-        return [{"value": float(matrix.iloc[at])} for at in ((0, 0), (0, 1), (1, 1))]
-
-    return both
+    """The entries of a matrix of x and y, each once."""
+    return each("value", lambda table: function(table[["x", "y"]].dropna()).to_numpy()[[0, 0, 1], [0, 1, 1]])
 
 
-def counted(table: pd.DataFrame) -> Known:
-    return [{"count": float(each)} for each in table.c.value_counts().sort_values(ascending=False, kind="stable")]
-
-
-def crossed(table: pd.DataFrame) -> Known:
-    return [{"count": float(each)} for each in pd.crosstab(table.b, table.c).to_numpy().ravel()]
+def largest(table: pd.DataFrame) -> dict[str, Any]:
+    return {"success": table.b.dropna().max()}
 
 
 CASES = [
-    Case("mean", ask("x"), single("x", np.mean)),
-    Case("sum", ask("x"), single("x", np.sum)),
-    Case("var", ask("x"), single("x", pd.Series.var)),
-    Case("std", ask("x"), single("x", pd.Series.std)),
-    Case("median", ask("y"), single("y", lambda y: np.quantile(y, 0.5, method="inverted_cdf")), near=1e-2),
-    Case("quantile", ask("x", 0.9), single("x", lambda x: np.quantile(x, 0.9, method="inverted_cdf")), near=1e-2),
-    Case("count", ask("y"), single("y", len)),
-    Case("missing", ask("y"), lambda table: [{"value": float(table.y.isna().sum())}]),
-    Case("nunique", ask("c"), single("c", lambda c: c.nunique())),
-    Case("value_counts", ask("c"), counted),
-    Case("crosstab", ask("b", "c"), crossed),
-    Case("describe", ask(["x"]), described),
-    Case("corr", ask(["x", "y"]), pair(pd.DataFrame.corr)),
-    Case("cov", ask(["x", "y"]), pair(pd.DataFrame.cov)),
-    Case("ttest", lambda table: (("x",), {"popmean": middle(table)}), one_sample),
-    Case("ttest", ask("x", by="b"), welch, null=0.0, note="by group"),
-    Case("ztest", lambda table: (("x",), {"popmean": middle(table), "sigma": float(table.x.std())}), z_test),
-    Case("anova", ask("x", "c"), f_test, near=0.1),
-    Case("mannwhitneyu", ask("x", "b"), rank_sum, null=0.5),
-    Case("kruskal", ask("x", "b"), h_test, near=5e-3),
-    Case("proportions", lambda table: (("b",), {"success": table.b.dropna().max()}), shares),
-    Case("chi2", ask("b", "c"), tables_test, near=2e-2),  # its law is that of 2,047 tables that were drawn
-    Case("ols", ask("y ~ x + b"), line, null=0.0, near=5e-3),
-    Case("logit", lambda table: (("b", "x"), {"success": table.b.dropna().max()}), log_odds, null=0.0, near=0.15),
-    Case("kaplan_meier", lambda table: (("t", "e"), {"edges": edges(table)}), curve, near=0.1, needs="te"),
-    Case("survival_test", ask("t", "e", "b"), log_rank, needs="te"),
-    Case("dcor", ask("x", "y"), distance),
+    Case("mean", ("x",), single("x", np.mean)),
+    Case("sum", ("x",), single("x", np.sum)),
+    Case("var", ("x",), single("x", pd.Series.var)),
+    Case("std", ("x",), single("x", pd.Series.std)),
+    Case("median", ("y",), single("y", lambda y: np.quantile(y, 0.5, method="inverted_cdf")), near=1e-2),
+    Case("quantile", ("x", 0.9), single("x", lambda x: np.quantile(x, 0.9, method="inverted_cdf")), near=1e-2),
+    Case("count", ("y",), single("y", len)),
+    Case("missing", ("y",), each("value", lambda d: d.y.isna().sum())),
+    Case("nunique", ("c",), single("c", lambda c: c.nunique())),
+    Case(
+        "value_counts",
+        ("c",),
+        each("count", lambda d: d.c.value_counts().sort_values(ascending=False, kind="stable")),
+    ),
+    Case("crosstab", ("b", "c"), each("count", lambda d: pd.crosstab(d.b, d.c))),
+    Case(
+        "describe", (["x"],), each("value", lambda d: (d.x.notna().sum(), d.x.isna().sum(), d.x.mean(), d.x.std()))
+    ),
+    Case("corr", (["x", "y"],), pair(pd.DataFrame.corr)),
+    Case("cov", (["x", "y"],), pair(pd.DataFrame.cov)),
+    Case("ttest", ("x",), one_sample, lambda d: {"popmean": middle(d)}),
+    Case("ttest", ("x", "b"), welch, null=0.0, note="by group"),
+    Case("ztest", ("x",), z_test, lambda d: {"popmean": middle(d), "sigma": float(d.x.std())}),
+    Case("anova", ("x", "c"), f_test, near=0.1),
+    Case("mannwhitneyu", ("x", "b"), rank_sum, null=0.5),
+    Case("kruskal", ("x", "b"), h_test, near=5e-3),
+    Case("proportions", ("b",), each("estimate", lambda d: (d.b.dropna() == d.b.dropna().max()).mean()), largest),
+    Case("chi2", ("b", "c"), tables_test, near=2e-2),  # its law is that of 2,047 tables that were drawn
+    Case("ols", ("y ~ x + b",), line, null=0.0, near=5e-3),
+    Case("logit", ("b", "x"), log_odds, largest, null=0.0, near=0.15),
+    Case("kaplan_meier", ("t", "e"), curve, lambda d: {"edges": edges(d)}, near=0.1, needs="te"),
+    Case("survival_test", ("t", "e", "b"), log_rank, needs="te"),
+    Case("dcor", ("x", "y"), distance),
 ]
 
 
@@ -370,7 +318,7 @@ def held(seen: list[bool]) -> bool:
 
 def measure(case: Case, name: str, table: pd.DataFrame, seen: Tally, runs: int) -> None:
     """Ask one question of one table, at both prices."""
-    args, kwargs = case.asked(table)
+    args, kwargs = case.args, case.given(table)
     truth = case.truth(table)
     seen.tables += 1
     try:

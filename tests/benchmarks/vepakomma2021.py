@@ -11,30 +11,26 @@ Noise is NumPy's. ``unsafe_noise`` is the paper's own: it protects one attribute
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from harness import DATA, Array, Rng, Rows, Tables, panels, protected, save
-from levels_kernels import angles_of, six_numbers
-from results import read
+from harness import DATA, GREY, Array, Rng, Rows, Tables, answers, draw, grouped, protected, read
 from scipy.optimize import brentq
 
 from dfprivacy import Column
-from dfprivacy._table.batch import Batch, number
-from dfprivacy_dcor.inference import NoisyStatistics, null_tail
+from dfprivacy.testing import seeded_noise
+from dfprivacy_dcor.inference import NoisyStatistics
 from dfprivacy_dcor.paper import ProjectionMessage, Projections, kenthapadi_scale
-from dfprivacy_dcor.parties import _random_blocks
 from dfprivacy_dcor.points import Line, Lines, Points, five_numbers, grid_bits, on_grid
 from dfprivacy_dcor.spaces import metric_space, unit_vectors
 from dfprivacy_dcor.statistics import FiveNumbers, largest_values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 tables = Tables(__doc__)
 EPSILONS, DELTA, BLOCKS = (0.5, 1, 2, 5, 10), 1e-5, 10
@@ -119,15 +115,13 @@ def projections(x: Array, y: Array, scale: Callable[[Array], float], count: int,
 
 
 def angles(x: Array, y: Array, epsilon: float, rng: Rng) -> float:
-    """Ω(X, Y) from noisy angles, as `dcor_message` writes them with nine tenths of epsilon."""
-    (n, p), columns = x.shape, columns_of(x)
-    units = unit_vectors(BLOCKS, p, int(rng.integers(1 << 30)))
-    turns = _random_blocks(n, 1, BLOCKS, rng)
-    length = 0.5 / math.sqrt(p / 6)  # projections of many columns crowd in the middle of their bounds
-    batch = Batch(n, {number(column): x[:, at] for at, column in enumerate(columns)})
-    harmonics = np.ones(BLOCKS, dtype=np.intp)
-    told = angles_of(batch, columns, 0.9 * epsilon, units, turns, length, harmonics, rng, fills=False)
-    message = told(harmonics=(1,) * BLOCKS, deviation=1.0, deviation_scale=1.0)
+    """Ω(X, Y) from noisy angles, as `dcor_message` writes them."""
+    p, names = x.shape[1], [each.name for each in columns_of(x)]
+    view = protected(pd.DataFrame(x, columns=names), bounds=dict.fromkeys(names, (0, 1)))
+    # projections of many columns crowd in the middle of their bounds
+    said = {"harmonics": [1], "blocks": BLOCKS, "length": 0.5 / math.sqrt(p / 6), "epsilon": epsilon}
+    with seeded_noise(int(rng.integers(1 << 30))):
+        message = view.dcor_message(names, **said, seed=int(rng.integers(1 << 30)))
     return float(message.covariances(y, 0, rng)[0])
 
 
@@ -154,24 +148,17 @@ METHODS = ("(4), noise for an attribute: unsafe", "(4), noise for a row", "noisy
 
 
 def picture() -> None:
-    """Draw the errors of the table, a panel for each data set."""
-    figure, axes = panels(2, 4, (9.5, 4.6), sharex=True)
-    for ax, name in zip(axes.flat, TABLES, strict=True):
-        lines = [row for row in read("vepakomma2021_tradeoff")["rows"] if row[0] == name]
-        for row, style in zip(lines, ("s:", "^--", "o-", "D-"), strict=True):
-            told = [cell.replace("(", "").replace(")", "").replace("to ", "").split() for cell in row[5:]]
-            mean, least, most = np.array(told, dtype=float).T
-            (drawn,) = ax.plot(EPSILONS, mean, style, ms=3.5, label=row[4].replace("`", ""))
-            ax.fill_between(EPSILONS, least, most, alpha=0.12, color=drawn.get_color())
-        ticks = {"xticks": EPSILONS, "xticklabels": [f"{e:g}" for e in EPSILONS]}
-        ax.set(xscale="log", title=f"{name} ({lines[0][2]})", **ticks)
-        ax.axhline(float(lines[0][3]), color="grey", lw=0.8, ls=":")
-        ax.minorticks_off()
-    for ax in axes[-1]:
-        ax.set_xlabel("ε")
-    figure.supylabel("error of R²")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
-    save(figure, "papers/vepakomma2021")
+    """Draw the errors of the table, a panel for each data set: means, and the least and the largest, dotted."""
+    panels: dict[str, list[Any]] = {}
+    styles = dict(zip(METHODS, (("C0", "s-"), ("C1", "^-"), ("C2", "o-"), ("C3", "D-")), strict=True))
+    for name, size, _, truth, method, *cells in read("vepakomma2021_tradeoff")["rows"]:
+        lines, (color, style) = panels.setdefault(f"{name} ({size})", []), styles[method]
+        for at, drawn in enumerate(np.array([re.findall(r"[\d.]+", cell) for cell in cells], dtype=float).T):
+            named = {"label": method.replace("`", ""), "ms": 3.5} if at == 0 else {"lw": 0.6}
+            lines.append((EPSILONS, drawn, ":" if at else style, {"color": color, **named}))
+        lines.append((EPSILONS, [float(truth)] * len(EPSILONS), ":", {"color": GREY, "lw": 0.8}))
+    asked = {"columns": 4, "xscale": "log", "xticks": EPSILONS, "xticklabels": [f"{e:g}" for e in EPSILONS]}
+    draw("papers/vepakomma2021", (9.5, 4.6), panels, x="ε", y="error of R²", **asked)
 
 
 HEADS = tuple(f"ε = {each:g}" for each in EPSILONS)
@@ -189,9 +176,9 @@ def vepakomma2021_tradeoff(runs: int = 8) -> Rows:
             for noise in noises
         ]
         draws.append(partial(angles, x, y, rng=rng))
-        every = [lambda e, f=draw, v=variances: clipped(f(e), v) for draw in draws] + [central(x, y, five, rng)]
-        for method, draw in zip(METHODS, every, strict=True):
-            errors = [np.abs([draw(e) - truth for _ in range(runs)]) for e in EPSILONS]
+        every = [lambda e, f=draw_, v=variances: clipped(f(e), v) for draw_ in draws] + [central(x, y, five, rng)]
+        for method, ask in zip(METHODS, every, strict=True):
+            errors = [np.abs([ask(e) - truth for _ in range(runs)]) for e in EPSILONS]
             cells = (f"{each.mean():.3f} ({each.min():.3f} to {each.max():.3f})" for each in errors)
             yield name, f"{len(x)}, {x.shape[1] + y.shape[1]}", origin, f"{truth:.3f}", method, *cells
 
@@ -247,24 +234,19 @@ DIFFERENCES: dict[str, Callable[[Any, Array], Array]] = {
 @tables.add("rows", "groups differ by", "ε = 0.2", "ε = 0.5", "ε = 1", "ε = 2")
 def vepakomma2021_samples(runs: int = 2000) -> Rows:
     """How often `dcor` of a value and its group rejects, at 5 %, of 3 groups."""
-    labels, values = metric_space((Column("g", categories=("a", "b", "c")),), "discrete", nan_policy="omit"), 64
-    centres = (np.arange(values) + 0.5) / values
-    distances = np.abs(np.subtract.outer(centres, centres)), 1.0 - np.eye(3)
-    for sizes in ((200, 200, 200), (100, 400, 1500), (2000, 2000, 2000)):
-        n, group = sum(sizes), np.repeat(np.arange(3), sizes)
-        weights, most = FiveNumbers(X, labels, n).weights[:5], largest_values(X, labels)
-        for kind, made in DIFFERENCES.items():
-            rng, counts, shares = np.random.default_rng(3), [], []
-            for _ in range(runs):
-                drawn = np.clip((made(group, rng.normal(size=n)) + 5) / 10, 0, 1 - 1e-9)
-                cells = np.bincount((drawn * values).astype(int) * 3 + group, minlength=3 * values)
-                counts.append(cells.reshape(values, 3))
-            truth = six_numbers(distances, np.array(counts), n, (1.0, 1.0))
-            for epsilon in (0.2, 0.5, 1, 2):
-                scales = np.array([*(1 / (weights * epsilon)), 0.0])
-                noisy = truth + rng.laplace(size=truth.shape) * scales
-                shares.append(float((null_tail(noisy, scales, n, most, 0.05) <= 0.045).mean()))
-            yield ", ".join(map(str, sizes)), kind, *(f"{share:.3f}" for share in shares)
+    sizes = ((200, 200, 200), (100, 400, 1500), (2000, 2000, 2000))
+    for of, (kind, made) in itertools.product(sizes, DIFFERENCES.items()):
+        rng, group, hits, at_once = np.random.default_rng(3), np.repeat(np.arange(3), of), np.zeros(4), 100
+        for start in range(0, runs, at_once):
+            xs = [made(group, rng.normal(size=len(group))) for _ in range(min(at_once, runs - start))]
+            frames = [pd.DataFrame({"x": x, "g": group}) for x in xs]
+            view = grouped(frames, bounds={"x": (-5, 5)}, categories={"g": [0, 1, 2]})
+            with seeded_noise(start):
+                for at, epsilon in enumerate((0.2, 0.5, 1, 2)):
+                    hits[at] += sum(
+                        each.pvalue <= 0.05 for each in answers(view, "dcor", "x", "g", epsilon=epsilon)
+                    )
+        yield ", ".join(map(str, of)), kind, *(f"{share:.3f}" for share in hits / runs)
 
 
 # Uses: the direction of a cause
@@ -289,7 +271,7 @@ class Left:
     @property
     def error(self) -> float:
         """Standard error of R: its noise, what independent rows would show, and what the noise of 20 means adds."""
-        (_, x, y, *_), (noise, *room) = self.numbers.values, self.numbers.scales  # noqa: PD011 - of no frame
+        (_, x, y, *_), (noise, *room) = self.numbers.values, self.numbers.scales
         x, y = max(x, 2 * room[0]), max(y, 2 * room[1])
         return math.sqrt(2 * noise**2 / (x * y) + 1 / self.numbers.rows + (self.fit / (8 * y)) ** 2)
 
