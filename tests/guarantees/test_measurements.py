@@ -665,7 +665,7 @@ class Beside:
         return f"shown beside what is above {self.above:g}"
 
 
-def in_part(curator, column, above=20.0):
+def in_part(curator, column, above=20.0, asked=1):
     """Counts of intervals, some of which are shown."""
     return curator.sum(Bins(column, EDGES), reveal=Beside(above)).values
 
@@ -690,7 +690,7 @@ def test_a_part_is_of_all_noisy_sums_and_costs_what_they_cost():
     assert f"{all_noise.what}, shown beside what is above 20" == noise.what
 
 
-def ranked(curator, column, q=0.5):
+def ranked(curator, column, q=0.5, asked=1):
     """Counts of a tree, shown where a quantile may lie; all of them without one."""
     tree = Bins(column, EDGES, widths=(3, 1), weights=(1, 1))
     return curator.sum(tree, reveal=AdaptiveReveal(((4, 12),), (False,), ((q,),)) if q else None).values
@@ -701,10 +701,10 @@ def test_a_part_is_kept_as_that_part_alone():
     asked = view()
     with registered(ranked):
         first = asked.mine("x", epsilon=10)
-        again = asked.mine("x", epsilon=5)
+        again = asked.mine("x", asked=2, epsilon=5)
         others = [asked.mine("x", q=q, epsilon=10) for q in (0.9, 0)]
     with registered(in_part):
-        nameless = [asked.mine("x", epsilon=epsilon).privacy.epsilon for epsilon in (1, 0.5)]
+        nameless = [asked.mine("x", asked=at, epsilon=1 / at).privacy.epsilon for at in (1, 2)]
 
     assert np.isnan(first.value).any()
     assert np.array_equal(first.value, again.value, equal_nan=True)
