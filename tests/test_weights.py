@@ -236,20 +236,6 @@ def test_log_odds_of_equal_weights_are_those_without():
     assert [*weighted.bse.values()] == pytest.approx(log_odds(frame)[1], rel=0.02)
 
 
-@pytest.mark.parametrize(("asked", "weights", "words"), [
-    ("ill ~ x + w", "w", "as the weights"), ("ill ~ x", "ill", "needs a number"), ("ill ~ x", "x", "not negative"),
-    ("ill ~ x", "nowhere", "no column"),
-])  # fmt: skip
-def test_weights_of_log_odds_that_are_refused(asked, weights, words):
-    """Before anything is charged."""
-    view = protect(cases_and_controls(500, 5), **ILL_SAID)
-
-    with pytest.raises(dp.ArgumentError, match=words):
-        view.logit(asked, weights=weights, epsilon=1)
-
-    assert view.budget.spent == 0
-
-
 def test_weighted_log_odds_of_few_rows_tell_nothing():
     """Intervals without ends, and a note on the rows that they had needed, of weight."""
     with seeded_noise(1):
@@ -337,27 +323,27 @@ def test_nothing_to_weigh_is_uninformative(of):
     assert "Uninformative" in found.notes[-1]
 
 
-def test_values_that_are_found_are_not_weighted():
-    """What nobody declared has no weights: refused before anything is charged."""
-    view = protect(survey())
+REFUSED = [
+    *((lambda view: view.mean("income", weights="w", epsilon=1), {"w": bounds}, words)
+      for bounds, words in (((-1, 250), "not negative"), ((0, 1e200), "too large"), ((-3, 0), "some are above 0"))),
+    *((lambda view, weights=weights: view.mean("income", weights=weights, epsilon=1), {}, words)
+      for weights, words in (("income", "as the weights"), ("rich", "needs a number"), ("nowhere", "no column"))),
+    *((lambda view, asked=asked, w=w: view.logit(asked, weights=w, epsilon=1), {}, words) for asked, w, words in (
+        ("rich ~ w", "w", "as the weights"), ("rich ~ income", "rich", "needs a number"),
+        ("rich ~ income", "nowhere", "no column"))),
+    (lambda view: view.logit("rich ~ income", weights="w", epsilon=1), {"w": (-3, 3)}, "not negative"),
+    (lambda view: view.value_counts("part", domain=["a", "b"], weights="w", epsilon=1), {},
+     "weights= cannot be used"),
+]  # fmt: skip
 
-    with pytest.raises(dp.ArgumentError, match="weights= cannot be used"):
-        view.value_counts("part", domain=["a", "b"], weights="w", epsilon=1)
 
-    assert view.budget.spent == 0
-
-
-@pytest.mark.parametrize(("weights", "bounds", "words"), [
-    ("w", (-1, 250), "not negative"),
-    ("w", (0, 1e200), "too large"), ("w", (-3, 0), "some are above 0"), ("income", (0, 250), "as the weights"),
-    ("rich", (0, 250), "needs a number"), ("nowhere", (0, 250), "no column"),
-])  # fmt: skip
-def test_weights_that_are_refused(weights, bounds, words):
+@pytest.mark.parametrize(("ask", "bounds", "words"), REFUSED)
+def test_weights_that_are_refused(ask, bounds, words):
     """Before anything is charged."""
-    view = protect(survey(), bounds={"income": (0, 200_000), "w": bounds})
+    view = protect(survey(), bounds={**SAID["bounds"], **bounds})
 
     with pytest.raises(dp.ArgumentError, match=words):
-        view.mean("income", weights=weights, epsilon=1)
+        ask(view)
 
     assert view.budget.spent == 0
 

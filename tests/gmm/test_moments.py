@@ -9,7 +9,6 @@ import re
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 import dfprivacy as dp
@@ -101,18 +100,6 @@ def test_missing_values_of_public_columns_are_known():
     assert found.means[0] == pytest.approx(complete[["x", "y"]].mean(), abs=1e-4)
 
 
-def test_public_sizes_leave_less_to_measure():
-    """A public number of rows is not measured: the sensitivity of the rest is √4.5 r, with it 1.5 r.
-
-    Beside the rows beyond the bounds, of weight 1/4: two of each column where rows change, else one.
-    """
-    public, private = (measured(terms={"neighbors": each}) for each in ("replace_one", "add_remove"))
-
-    r = math.sqrt(2)
-    assert public.privacy.noise[0].sensitivity == pytest.approx(math.hypot(math.sqrt(4.5) * r, 1 / 2), rel=1e-3)
-    assert private.privacy.noise[0].sensitivity == pytest.approx(math.hypot(1.5 * r, math.sqrt(2) / 4), rel=1e-3)
-
-
 @pytest.mark.parametrize("epsilon", [1, 10])
 def test_covariances_are_unbiased_and_their_errors_hold(epsilon):
     """Over 40 answers their mean is the truth to within its error, and an interval seldom misses it.
@@ -153,67 +140,23 @@ def test_standard_errors_on_other_terms():
         found.standard_errors("all")
 
 
-# Tables
+def test_matrices_are_tables_with_names():
+    """Covariances and correlations of a group are the caller's tables, with names that no column has."""
+    table = {"column": TABLE["x"], "x": TABLE["y"], "mean": GROUP}
+    known = {"bounds": {"column": (-5, 6), "x": (-5, 6)}, "categories": {"mean": ["a", "b"]}}
+    found = protect(table, pl.DataFrame, **known).moments(["column", "x"], by="mean", epsilon=30, delta=1e-6)
+    frame, covariance = found.to_frame(), found.covariance("a")
 
-
-LIBRARIES = {
-    "pandas": (pd.DataFrame, pd.DataFrame),
-    "polars": (pl.DataFrame, pl.DataFrame),
-    "lazy": (pl.LazyFrame, pl.DataFrame),
-    "arrow": (pa.table, pa.Table),
-}
-
-
-def lists(table):
-    return table.to_pydict() if isinstance(table, pa.Table) else {name: list(table[name]) for name in table.columns}
-
-
-@pytest.mark.parametrize(("engine", "made"), LIBRARIES.values(), ids=LIBRARIES)
-def test_tables_are_the_callers(engine, made):
-    """Every column of every group has a row; matrices have rows with names; all are of the caller's library."""
-    found = measured(engine=engine, by="g")
-
-    tables = found.to_frame(), found.correlation("b"), found.covariance("a")
-
-    frame, correlation, covariance = map(lists, tables)
-    assert {type(table) for table in tables} == {made}
-    assert (frame["g"], frame["column"]) == (["a", "a", "b", "b"], ["x", "y", "x", "y"])
-    assert frame["size"] == found.sizes.repeat(2).tolist()
-    assert frame["mean"] == found.means.ravel().tolist()
-    assert frame["variance"] == found.variances.ravel().tolist()
-    assert frame["variance_error"] == found.covariance_errors[:, [0, 1], [0, 1]].ravel().tolist()
-    assert (correlation["column"], correlation["x"]) == (["x", "y"], found.correlations[1, 0].tolist())
-    assert covariance["y"] == found.covariances[0, 1].tolist()
+    assert {type(each) for each in (frame, covariance)} == {pl.DataFrame}
+    assert list(frame["mean_"]) == ["a", "a", "b", "b"]
+    assert list(frame["variance"]) == found.variances.ravel().tolist()
+    assert list(frame["variance_error"]) == found.covariance_errors[:, [0, 1], [0, 1]].ravel().tolist()
+    assert list(covariance["column_"]) == ["column", "x"]
+    assert list(covariance["column"]) == found.covariances[0, 0].tolist()
+    assert found.correlation("b", library="pandas")["x"].tolist() == found.correlations[1, 1].tolist()
     for group in (None, "c", ["a"]):
         with pytest.raises(dp.ArgumentError, match="no group"):
             found.covariance(group)
-
-
-def test_tables_of_another_library_and_of_groups():
-    """By the name of a library; those of a group's view, and of an answer from the ledger, know whose they are."""
-    found, view = measured(), protect(engine=pl.DataFrame)
-    first, again = (view.group_by("g").moments(["x", "y"], epsilon=30, delta=1e-6) for _ in range(2))
-
-    for library in ("pandas", "polars", "pyarrow"):
-        tables = found.to_frame(library), found.correlation(library=library), found.covariance(library=library)
-        assert {type(table).__module__.split(".")[0] for table in tables} == {library}
-    with pytest.raises(dp.ArgumentError, match="library='numpy' is unknown"):
-        found.to_frame("numpy")
-    assert again.privacy.replayed
-    assert {type(group.covariance()) for group in (*first.releases, *again.releases)} == {pl.DataFrame}
-
-
-@pytest.mark.parametrize("engine", [pd.DataFrame, pl.DataFrame])
-def test_tables_of_columns_with_unhappy_names(engine):
-    """A column may be called as one of the table's own, and groups may be text and numbers."""
-    table = {"column": TABLE["x"], "x": TABLE["y"], "mean": GROUP}
-    view = protect(table, engine, bounds={"column": (-5, 6), "x": (-5, 6)}, categories={"mean": ["a", 1]})
-
-    found = view.moments(["column", "x"], by="mean", epsilon=30, delta=1e-6)
-
-    assert list(map(str, found.to_frame()["mean_"])) == ["a", "a", "1", "1"]
-    assert list(found.covariance("a")["column_"]) == ["column", "x"]
-    assert list(found.covariance("a")["column"]) == found.covariances[0, 0].tolist()
 
 
 # Whatever the table, there is a sensible answer
@@ -234,16 +177,6 @@ def test_little_data_are_uninformative():
     assert np.linalg.eigvalsh(found.nearest_covariances[0]).min() > 0
 
 
-def test_a_group_that_never_occurs_is_named():
-    """It gets numbers like the others, and a note says that they say nothing."""
-    found = measured(by="g", terms={"categories": {"g": ["a", "never", "b"]}})
-
-    assert {note.split(":")[0] for note in found.notes} == {"never"}
-    assert np.isfinite(found.covariances).all()
-    assert np.isfinite(found.nearest_correlations).all()
-    assert np.isnan(found.correlations[1]).all()
-
-
 def test_a_constant_column_has_almost_no_variance():
     """Its variance is 0 to within the noise, it has no correlations, and its mean is right."""
     found = measured(table={**TABLE, "y": np.full(20_000, 2.0)})
@@ -255,26 +188,23 @@ def test_a_constant_column_has_almost_no_variance():
     assert any("no correlations of y" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(
-    ("asked", "match"),
-    [
-        ({"columns": []}, "at least one column"),
-        ({"columns": ["x", "x"]}, "each once"),
-        ({"columns": ["x", "g"]}, "is categorical"),
-        ({"by": "x"}, "has no categories"),
-        ({"columns": ["x", "both"], "by": "both"}, "by='both' is also one of the columns"),
-        ({"radius": 2}, "is out of range"),
-        ({"radius": 1, "delta": 0}, "needs Gaussian noise"),
-        ({"nan_policy": "raise"}, "would reveal whether a private value is missing"),
-    ],
-)
-def test_what_cannot_be_measured_is_refused(asked, match):
-    """Whatever is wrong, nothing is spent."""
-    terms = {"bounds": dict.fromkeys(["x", "y", "both"], (-5, 6)), "categories": {"g": ["a", "b"], "both": [0, 1]}}
-    view = protect({**TABLE, "both": (GROUP == "a").astype(int)}, **terms)
+def test_public_sizes_leave_less_to_measure():
+    """A public number of rows is not measured: the sensitivity of the rest is √4.5 r, with it 1.5 r.
 
-    with pytest.raises(dp.ArgumentError, match=match):
-        view.moments(**{"columns": ["x", "y"], "epsilon": 1, "delta": 1e-6, **asked})
-    assert view.budget.spent == 0
-    if "by" in asked and asked["by"] == "both":  # a number, or categories, but not both at once
-        assert view.moments(["x", "both"], epsilon=1, delta=1e-6).columns == ("x", "both")
+    Beside the rows beyond the bounds, of weight 1/4: two of each column where rows change, else one.
+    """
+    public, private = (measured(terms={"neighbors": each}) for each in ("replace_one", "add_remove"))
+
+    r = math.sqrt(2)
+    assert public.privacy.noise[0].sensitivity == pytest.approx(math.hypot(math.sqrt(4.5) * r, 1 / 2), rel=1e-3)
+    assert private.privacy.noise[0].sensitivity == pytest.approx(math.hypot(1.5 * r, math.sqrt(2) / 4), rel=1e-3)
+
+
+def test_a_group_that_never_occurs_is_named():
+    """It gets numbers like the others, and a note says that they say nothing."""
+    found = measured(by="g", terms={"categories": {"g": ["a", "never", "b"]}})
+
+    assert {note.split(":")[0] for note in found.notes} == {"never"}
+    assert np.isfinite(found.covariances).all()
+    assert np.isfinite(found.nearest_correlations).all()
+    assert np.isnan(found.correlations[1]).all()

@@ -40,34 +40,29 @@ def distance(weights):
     return np.sqrt(own - 2 * weights @ across + weights @ K @ weights)
 
 
-def test_reference_embedding():
-    """Kernel means at the points, coordinates in their span, and the posterior mean of a noisy one."""
-    expected = [0.982141061063, 0.879675246800, 0.857790869192, 0.982141061063]
+def test_reference_values():
+    """The posterior mean, which far from its sample is the embedding itself; and the weights of Theorem 11."""
+    far = np.random.default_rng(3).normal(size=(200, 5)) * 0.1, np.full(5, 0.5)  # another population
 
-    assert KERNEL(POINTS, ROWS).mean(axis=1).tolist() == pytest.approx(expected, abs=1e-9)
-    assert ALPHA.tolist() == pytest.approx([0.982141061063, 0.027510741210, -0.019020261053], abs=1e-9)
-    assert pytest.approx(0.965719675039, abs=1e-9) == ALPHA @ ALPHA
     assert shrunk(PSI, NOISY, 0.03).tolist() == pytest.approx([0.987450473544, 0.014098106, 0.036132661], abs=1e-8)
+    assert np.linalg.norm(shrunk(*far, 1e-3) - far[1]) < 1e-2
+    for most, objective, total in ((1.0, -1.02502483504, 1.0), (1.5, -1.02544568295, 1.02175742)):
+        u = absolute(PSI, NOISY, 1e-15, most)
+        assert (u @ PSI) @ (u @ PSI) - 2 * u @ PSI @ NOISY == pytest.approx(objective, abs=1e-8)
+        assert np.abs(u).sum() == pytest.approx(total, abs=1e-7)
+
+
+FREE = [0.96620967, 0.05849389, -0.04044126, 0], [0.93991819, 0.01596949, 0.06586974, 0]
+CLOSEST = [0.93601325, 0.06398675, 0], [0.938711, 0.00569445, 0.0555947]
 
 
 @pytest.mark.parametrize(
     ("beta", "free", "away", "closest", "at_least"),
     [
-        (
-            ALPHA,
-            [0.96620967, 0.05849389, -0.04044126, 0],
-            0.02066023785,
-            [0.93601325, 0.06398675, 0],
-            0.03003683454,
-        ),
-        (
-            NOISY,
-            [0.93991819, 0.01596949, 0.06586974, 0],
-            0.06501419405,
-            [0.938711, 0.00569445, 0.0555947],
-            0.056543589,
-        ),
+        (ALPHA, FREE[0], 0.02066023785, CLOSEST[0], 0.03003683454),
+        (NOISY, FREE[1], 0.06501419405, CLOSEST[1], 0.056543589),
     ],
+    ids=["exact", "noisy"],
 )
 def test_reference_weights(beta, free, away, closest, at_least):
     """Algorithm 1's, and those of the closest distribution, in which two equal points share their weight."""
@@ -77,24 +72,6 @@ def test_reference_weights(beta, free, away, closest, at_least):
     assert distance(weights) == pytest.approx(away, abs=1e-8)
     assert [found[0] + found[3], found[1], found[2]] == pytest.approx(closest, abs=3e-7)
     assert distance(found) == pytest.approx(at_least, abs=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("most", "objective", "total"), [(1.0, -1.02502483504, 1.0), (1.5, -1.02544568295, 1.02175742)]
-)
-def test_reference_weights_of_theorem_11(most, objective, total):
-    """The closest weights whose absolute values add up to a bound at most."""
-    u = absolute(PSI, NOISY, 1e-15, most)
-
-    assert (u @ PSI) @ (u @ PSI) - 2 * u @ PSI @ NOISY == pytest.approx(objective, abs=1e-8)
-    assert np.abs(u).sum() == pytest.approx(total, abs=1e-7)
-
-
-def test_a_sample_of_another_population_is_mistrusted():
-    """Far from the public sample, and with little noise, the posterior mean is the noisy embedding."""
-    psi, beta = np.random.default_rng(3).normal(size=(200, 5)) * 0.1, np.full(5, 0.5)
-
-    assert np.linalg.norm(shrunk(psi, beta, 1e-3) - beta) < 1e-2
 
 
 @pytest.mark.parametrize("size", [1, 3, 40])
@@ -127,21 +104,6 @@ def test_the_reduced_set_is_the_closest_with_absolute_weights_up_to_one(columns)
 
     assert np.abs(w).sum() == pytest.approx(1, abs=1e-9)
     assert w @ (features(points) @ rest) + np.abs(anywhere).max() < 2e-3 * float(beta @ beta)  # 0 at the least
-
-
-@pytest.mark.statistical
-def test_the_hull_takes_most_of_the_noise_away():
-    """Of noise in F coordinates, far less than half is left."""
-    space = Space.from_kernel(Nystrom(KERNEL, spread(COLUMNS, 64), 1e-6), KERNEL)
-    rng, sigma, candidates = np.random.default_rng(11), 0.004, spread(COLUMNS, 256)
-    alpha = space.features(np.clip(rng.normal(100, 15, size=(2000, 2)), 0, 200)).mean(axis=0)
-    left = []
-    for _ in range(20):
-        beta = alpha + sigma * rng.normal(size=len(alpha))
-        points, w = hull_projection(space.features, candidates, beta, 1e-3 * sigma**2, COLUMNS)
-        left.append(float(np.sum((w @ space.features(points) - alpha) ** 2)))
-
-    assert np.mean(left) < sigma**2 * len(alpha) / 2
 
 
 def test_two_subspaces_have_their_common_points():
@@ -271,3 +233,18 @@ def test_the_choice_is_as_close_as_is_said():
 
     assert np.mean(np.array(above) > bound) <= 0.3  # 5% and eight standard errors
     assert max(above) > 0
+
+
+@pytest.mark.statistical
+def test_the_hull_takes_most_of_the_noise_away():
+    """Of noise in F coordinates, far less than half is left."""
+    space = Space.from_kernel(Nystrom(KERNEL, spread(COLUMNS, 64), 1e-6), KERNEL)
+    rng, sigma, candidates = np.random.default_rng(11), 0.004, spread(COLUMNS, 256)
+    alpha = space.features(np.clip(rng.normal(100, 15, size=(2000, 2)), 0, 200)).mean(axis=0)
+    left = []
+    for _ in range(20):
+        beta = alpha + sigma * rng.normal(size=len(alpha))
+        points, w = hull_projection(space.features, candidates, beta, 1e-3 * sigma**2, COLUMNS)
+        left.append(float(np.sum((w @ space.features(points) - alpha) ** 2)))
+
+    assert np.mean(left) < sigma**2 * len(alpha) / 2

@@ -473,26 +473,6 @@ def test_a_percent_sign_follows_its_number(tmp_path):
 # Pictures
 
 
-@pytest.mark.parametrize(
-    ("asked", "null"), [({"popmean": 30}, 30.0), ({"by": "g"}, 0.0), ({"popmean": 30, "alternative": "less"}, 30.0)]
-)
-def test_a_picture_shows_estimate_interval_and_noise(plt, asked, null):
-    """A test's picture has the estimate, the interval, the part of it that is sampling alone, and the null."""
-    test, (_, given) = protect().ttest("age", epsilon=2, **asked), plt.subplots()
-
-    ax = test.plot(given)
-
-    lines = {line.get_label(): np.asarray(line.get_xdata(), dtype=float) for line in ax.get_lines()}
-    interval, sampling = lines["95% interval, noise included"], lines["of it from sampling"]
-    assert ax is given
-    assert (test.estimate, null) == (lines["estimate"][0], lines["null hypothesis"][0])
-    assert np.isfinite(interval).all()
-    assert interval[0] <= sampling[0] <= test.estimate <= sampling[1] <= interval[1]
-    assert sampling[1] - sampling[0] < interval[1] - interval[0]
-    assert f"p = {test.pvalue:.3g}" == ax.get_title()
-    ax.figure.canvas.draw()
-
-
 def test_groups_are_drawn_as_one_forest(plt):
     """Each group has a line along its interval and a dot at its estimate, the first on top."""
     groups = protect().group_by("g").ttest("age", popmean=30, epsilon=1)

@@ -244,12 +244,6 @@ def test_any_release_gives_a_probability_and_an_interval_in_order(total, squares
         assert low <= high
 
 
-def test_one_row_is_no_sample():
-    """Fewer than two rows are refused."""
-    with pytest.raises(ArgumentError, match="fewer than two rows"):
-        public(1, 1, 1)
-
-
 # Level and power.
 
 
@@ -410,6 +404,7 @@ SIZE = {"power": 0.8, "epsilon": 1, "effect": 0.1, "sd": 0.5}
 @pytest.mark.parametrize(
     ("function", "asked", "message"),
     [
+        (public, {"total": 1, "squares": 1, "n": 1}, "fewer than two rows"),
         (power, ASKED | {"n": 1}, "out of range"),
         (power, ASKED | {"n2": 1}, "out of range"),
         (power, ASKED | {"epsilon": 0}, "epsilon"),
