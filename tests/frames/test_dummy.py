@@ -9,12 +9,9 @@ import pytest
 import dfprivacy as dp
 
 DATA = {
-    "age": [987654.25, 31.0, 45.0, 28.0] * 25,
-    "g": ["CANARY", "b"] * 50,
-    "grade": [1, 2] * 50,
-    "mixed": ["1", "x"] * 50,
-    "free": ["CANARY"] * 100,
-}
+    "age": [987654.25, 31.0, 45.0, 28.0] * 25, "g": ["CANARY", "b"] * 50, "grade": [1, 2] * 50,
+    "mixed": ["1", "x"] * 50, "free": ["CANARY"] * 100,
+}  # fmt: skip
 SAID = {
     "bounds": {"age": (18, 90), "grade": (1, 5)},
     "categories": {"g": ["a", "b"], "grade": [1, 2, 3], "mixed": [1, "x"]},

@@ -138,14 +138,6 @@ def total(table, k=30):
 # ---- engines of third parties ----------------------------------------------------------------------------
 
 
-def test_a_third_party_adds_an_engine(installed):
-    """A class whose library has an entry point is read by what that leads to, in another process."""
-    frame = rented(installed)
-
-    assert total(table(ARROW)) == total(table(frame))
-    assert frame.engine.read[-1][0] == ["g", "x"]
-
-
 def test_what_is_no_engine_is_refused(installed):
     """An entry point that leads to something else is named."""
     frame = installed()
@@ -184,6 +176,8 @@ def named_in(written):
 def test_nothing_travels_but_code_and_public_facts(installed):
     """What a worker gets names no ledger, no noise and no account."""
     frame = rented(installed)
+    assert total(table(ARROW)) == total(table(frame))
+    assert frame.engine.read[-1][0] == ["g", "x"]
     view = dp.protect(frame, "a-secret-account", **TERMS)
     view.where(n=(3, 5)).ttest("x", popmean=1, epsilon=1)
     view.group_by("g").mean("x", epsilon=1)
@@ -243,25 +237,15 @@ def test_a_worker_without_the_package(installed):
 OTHER = "import os; os.environ['NPY_DISABLE_CPU_FEATURES'] = {!r}"
 
 
-def test_a_worker_with_another_processor(installed):
-    """Sums of arithmetic are the same there; those of exponentials are refused, for a last bit may differ."""
+def able():
+    """What NumPy's other ways on this processor are."""
     core = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     umath = importlib.import_module(f"{core}._multiarray_umath")
-    able = [name for name in umath.__cpu_dispatch__ if umath.__cpu_features__[name]]
-    if not able:
-        pytest.skip("NumPy has one way only on this processor")
-    frame = rented(installed, before=OTHER.format(" ".join(able)))
-    frame.engine.worker = fresh  # NumPy looks at its processor once
-    here, there = table(ARROW), table(frame)
-    x = here.schema.numeric("x")
-    kernel = Kernel(ProductKernel((x,)), spread((x,), 4))
-
-    assert total(here) == total(there)
-    with pytest.raises(dp.ReadError, match="is not like this process's"):
-        there.total(kernel, 30)
+    return " ".join(name for name in umath.__cpu_dispatch__ if umath.__cpu_features__[name])
 
 
 UNLIKE = {
+    "another processor": OTHER,
     "another version of NumPy": "import numpy, pandas, pyarrow; numpy.__version__ += '.post1'",
     "other code under the same name": """
 import numpy
@@ -271,18 +255,22 @@ numpy.exp = lambda x, **given: numpy.nextafter(true(x, **given), 2, **given)
 }
 
 
-@pytest.mark.parametrize("before", UNLIKE.values(), ids=UNLIKE)
-def test_a_worker_with_another_library(installed, before):
-    """What gives other exponentials is refused, whatever it calls itself; arithmetic is not."""
+@pytest.mark.parametrize("kind", UNLIKE)
+def test_a_worker_with_other_exponentials(kind, installed):
+    """Sums of arithmetic are the same there; those of exponentials are refused, for a last bit may differ."""
+    before = UNLIKE[kind].format(able()) if kind == "another processor" else UNLIKE[kind]
     frame = rented(installed, before=before)
-    here, there = table(ARROW), table(frame)
+    if kind == "another processor":
+        frame.engine.worker = fresh  # NumPy looks at its processor once
+        if not able():
+            pytest.skip("NumPy has one way only on this processor")
+    here = table(ARROW)
     x = here.schema.numeric("x")
 
-    assert total(here) == total(there)
-    with pytest.raises(dp.ReadError, match="is not like this process's"):
-        there.total(Kernel(ProductKernel((x,)), spread((x,), 4)), 30)
-    with pytest.raises(dp.ReadError, match="is not like this process's"):
-        table(frame, {"x": (0, 6)}).total(Kernel(ProductKernel((x,)), spread((x,), 4)), 30)
+    assert total(here) == total(table(frame))
+    for wanted in ({}, {"x": (0, 6)}):
+        with pytest.raises(dp.ReadError, match="is not like this process's"):
+            table(frame, wanted).total(Kernel(ProductKernel((x,)), spread((x,), 4)), 30)
 
 
 def theirs(folder, reach):
@@ -532,21 +520,6 @@ def test_a_file_that_is_gone_or_cut(scan, change, neighbors, tmp_path, capfd):
     assert view.budget.spent == 1
 
 
-def test_a_value_that_overflows_in_the_engine():
-    """A query that fails at one value gives an error without it; the charge is kept, and other columns are read."""
-    frames = [
-        duckdb.sql("select (range::tinyint * 100::tinyint) as x, range as n from range(40)"),
-        pl.LazyFrame({"x": [100, 200] * 20, "n": [1, 2] * 20}).with_columns(pl.col("x").cast(pl.Int8)),
-    ]
-    for frame in frames:
-        view = dp.protect(frame, f"overflow {type(frame)}", epsilon=10, bounds=TERMS["bounds"])
-        with pytest.raises(dp.ReadError, match=r"withheld.*stays charged"):
-            view.mean("x", epsilon=1)
-
-        assert view.budget.spent == 1
-        assert view.mean("n", epsilon=2).privacy.epsilon == 2
-
-
 @pytest.mark.parametrize("scan", [ds.dataset, pl.scan_parquet, dd.read_parquet, duckdb.read_parquet])
 def test_files_that_know_other_categories(scan, tmp_path):
     """A part may hold none of the categories, others, or the same in another order: each value counts as it is."""
@@ -563,19 +536,6 @@ def test_files_that_know_other_categories(scan, tmp_path):
     assert total(table(plain, bounds=bounds)) == total(table(scan(path), bounds=bounds))
 
 
-@pytest.mark.parametrize("scan", [ds.dataset, pl.scan_parquet, duckdb.read_parquet])
-def test_files_of_different_types(scan, tmp_path):
-    """Engines that want one type of all files fail at another; there is an error, and the charge is kept."""
-    for at, values in enumerate(([1, 2], ["1", "q"])):
-        pq.write_table(pa.table({"x": values}), tmp_path / f"{at}.parquet")
-    path = str(tmp_path) if scan is ds.dataset else f"{tmp_path}/*.parquet"
-    view = dp.protect(scan(path), "types", epsilon=10, bounds={"x": (0, 6)}, size=4)
-
-    with pytest.raises(dp.ReadError, match=r"withheld.*stays charged"):
-        view.mean("x", epsilon=1)
-    assert view.budget.spent == 1
-
-
 class Early:
     """An Arrow stream that fails, or has fewer rows, from the third pass on."""
 
@@ -584,29 +544,51 @@ class Early:
 
     def __arrow_c_stream__(self, requested_schema=None):
         self.passes += 1
-        ends = self.passes > 2
 
         def rows():
             yield from ARROW[:20].to_batches()
-            if ends and self.failing:
-                raise OSError("canary")
-            if not ends:
+            if self.passes <= 2:
                 yield from ARROW[20:].to_batches()
+            elif self.failing:
+                raise OSError("canary")
 
         reader = pa.RecordBatchReader.from_batches(ARROW.schema, rows())
         return reader.__arrow_c_stream__(requested_schema)
 
 
-@pytest.mark.parametrize(("failing", "said"), [(True, "OSError; its text is withheld"), (False, "another number")])
-def test_a_stream_that_ends_early(failing, said):
-    """There is no half of a sum, nothing is quoted, and the charge is kept."""
-    view = dp.protect(Early(failing), "early", **TERMS)
+def of_two_types(scan, folder):
+    """Files whose column is of integers in one and of text in the other."""
+    for at, values in enumerate(([1, 2], ["1", "q"])):
+        pq.write_table(pa.table({"x": values}), folder / f"{at}.parquet")
+    return scan(str(folder) if scan is ds.dataset else f"{folder}/*.parquet")
+
+
+NUMBER = pl.col("x").cast(pl.Int8)
+X, X_AND_N = {"bounds": {"x": (0, 6)}}, {"bounds": {"x": (0, 6), "n": (2, 7)}}
+FAILING = {
+    **{f"types {scan.__name__}": (partial(of_two_types, scan), "withheld", {**X, "size": 4})
+       for scan in (ds.dataset, pl.scan_parquet, duckdb.read_parquet)},
+    "a stream that breaks off": (lambda _: Early(failing=True), "OSError; its text is withheld", X),
+    "a stream that ends early": (lambda _: Early(failing=False), "another number", X),
+    "an overflow of DuckDB's": (
+        lambda _: duckdb.sql("select (range::tinyint * 100::tinyint) as x, range as n from range(40)"),
+        "withheld", X_AND_N),
+    "an overflow of Polars'": (
+        lambda _: pl.LazyFrame({"x": [100, 200] * 20, "n": [1, 2] * 20}).with_columns(NUMBER), "withheld", X_AND_N),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "said", "terms"), FAILING.values(), ids=FAILING)
+def test_a_reading_that_fails_keeps_its_charge(make, said, terms, tmp_path):
+    """There is no half of a sum, nothing is quoted, and other columns are read."""
+    view = dp.protect(make(tmp_path), "failing", epsilon=10, **terms)
 
     with pytest.raises(dp.ReadError, match=rf"{said}.*stays charged") as caught:
         view.mean("x", epsilon=1)
 
     assert "canary" not in str(caught.value)
     assert view.budget.spent == 1
+    assert "n" not in terms["bounds"] or view.mean("n", epsilon=2).privacy.epsilon == 2
 
 
 class Stopped(Engine):
@@ -667,16 +649,11 @@ def test_parts_of_different_types(installed):
         pa.table({"x": pa.array(["3", "x"]), "g": pa.array([1.0, 1e300])}),
     ]
     alone = [total(table(kind, bounds={"x": (0, 6)})) for kind in kinds]
+    frame = rented(installed)
+    frame.engine.empty = lambda: pd.DataFrame(DATA).iloc[:0]
+    frame.engine.parts = lambda columns, keep: iter([pd.DataFrame(DATA)[:9], pl.DataFrame(DATA, strict=False)[9:]])
+    assert total(table(ARROW)) == total(table(frame))
 
     assert [sum(each) for each in zip(*alone, strict=True)] == total(
         table(rented(installed, *kinds), bounds={"x": (0, 6)})
     )
-
-
-def test_frames_of_pandas_are_parts_too(installed):
-    """An engine may give its rows as frames of pandas or Polars."""
-    frame = rented(installed)
-    frame.engine.empty = lambda: pd.DataFrame(DATA).iloc[:0]
-    frame.engine.parts = lambda columns, keep: iter([pd.DataFrame(DATA)[:9], pl.DataFrame(DATA, strict=False)[9:]])
-
-    assert total(table(ARROW)) == total(table(frame))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 import traceback
 from decimal import Decimal
@@ -21,15 +20,6 @@ from dfprivacy.errors import ArgumentError, ReadError, SchemaError
 from dfprivacy.features import Count, Moments, OneHot
 
 pytestmark = pytest.mark.pandas
-
-
-class Loud:
-    """An object whose every use as a value fails, with a secret in the text."""
-
-    def _fail(self, *_):
-        raise RuntimeError("canary-31337")
-
-    __float__ = __int__ = __index__ = __hash__ = __eq__ = __bool__ = __len__ = __str__ = __repr__ = _fail
 
 
 class Lookalike:
@@ -55,111 +45,37 @@ def text_of(error):
 # ---- values; of all types in guarantees/test_row_locality.py -----------------------------------------------
 
 
-def test_floats(constructor, numbers_of):
-    """Numbers are clipped, infinities too; NaN and missing ones are filled; on every backend."""
-    data = {"x": [3.5, math.nan, None, math.inf, -math.inf, 11.0, -0.5, 10.0, 0.0]}
+def test_values(constructor, numbers_of, categories_of):
+    """Numbers are clipped and filled, infinities too; what is no category counts nowhere, or as all else does."""
+    numbers = constructor({"x": [3.5, math.nan, None, math.inf, -math.inf, 11.0, -0.5, 10.0, 0.0]})
+    texts = constructor({"x": ["b", None, "a", "unknown", "b", "1"]})
 
-    assert numbers_of(constructor(data), (0, 10), 2) == [3.5, 2, 2, 10, 0, 10, 0, 10, 0]
-    assert numbers_of(constructor({"x": [7]})) == [7]
+    assert numbers_of(numbers, (0, 10), 2) == [3.5, 2, 2, 10, 0, 10, 0, 10, 0]
     assert numbers_of(constructor({"x": [True, False]}), (0, 0.5)) == [0.5, 0]
-
-
-def test_texts(constructor, categories_of):
-    """Text is found among the categories; what is none of them counts nowhere, or as all else does."""
-    frame = constructor({"x": ["b", None, "a", "unknown", "b", "1"]})
-
-    assert categories_of(frame, ["a", "b"]) == ["b", None, "a", None, "b", None]
-    assert categories_of(frame, ["b", 7, ""]) == ["b", None, None, None, "b", None]
-    assert categories_of(frame, ["a", "b"], "other") == ["b", "other", "a", "other", "b", "other"]
-    assert categories_of(frame, [1, 2]) == [None] * 5 + [1]
+    assert categories_of(texts, ["b", 7, ""]) == ["b", None, None, None, "b", None]
+    assert categories_of(texts, ["a", "b"], "other") == ["b", "other", "a", "other", "b", "other"]
+    assert categories_of(texts, [1, 2]) == [None] * 5 + [1]
     with pytest.raises(SchemaError, match="reads as it"):
-        categories_of(frame, ["1", 1])
+        categories_of(texts, ["1", 1])
 
 
-def test_mixed_object_columns(numbers_of, categories_of):
-    """A pandas column of anything is read value by value."""
-    values = [
-        5,
-        "5",
-        2.5,
-        True,
-        None,
-        math.nan,
-        pd.NA,
-        pd.NaT,
-        Decimal("7.5"),
-        dt.date(1970, 1, 4),
-        [1],
-        Loud(),
-        1j,
-    ]
-    expected = [5, 5, 2.5, 1, 9, 9, 9, 9, 7.5, 3, 9, 9, 9]
-
-    for frame in (
-        pd.DataFrame({"x": pd.Series(values, dtype=object)}),
-        pl.DataFrame({"x": pl.Series(values, dtype=pl.Object)}),
-    ):
-        assert expected == numbers_of(frame, (0, 10), 9)
-        assert [5, 5, 2.5, *[None] * 10] == categories_of(frame, [2.5, 5])
-
-
-def test_a_value_is_read_alone(categories_of):
+def test_an_object_is_read_by_itself(categories_of):
     """What a value counts as does not depend on an equal object in another row."""
-    values = [Lookalike(), 1, Decimal(1), Lookalike()]
+    values = pd.Series([Lookalike(), 1, Decimal(1), Lookalike()], dtype=object)
 
-    assert categories_of(pd.DataFrame({"x": pd.Series(values, dtype=object)}), [1]) == [None, 1, 1, None]
-    assert categories_of(pd.DataFrame({"x": pd.Series(values[1::2], dtype=object)}), [1]) == [1, None]
+    assert categories_of(pd.DataFrame({"x": values}), [1]) == [None, 1, 1, None]
 
 
 # ---- the shape of frames ---------------------------------------------------------------------------------
 
 
-def test_each_frame_has_its_adapter(constructor):
-    """A frame of every library knows columns and rows."""
-    frame = adapt(constructor({"x": [1.0, 2.0], "by": ["a", "b"]}))
-
-    assert frame.columns == ("x", "by")
-    assert frame.rows() == 2
-
-
-@pytest.mark.parametrize("thing", [[1, 2], {"x": [1]}, np.zeros(3), pd.Series([1]), pl.Series([1]), None, "x", 5])
-def test_what_is_no_table(thing):
-    """Anything that is no table is refused, and not quoted."""
-    with pytest.raises(ArgumentError, match="a table"):
-        adapt(thing)
-
-
-class Stream:
-    """Something else with an Arrow C stream."""
-
-    def __init__(self, table):
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self.table.__arrow_c_stream__(requested_schema)
-
-
-def test_anything_with_an_arrow_stream(numbers_of):
-    """The Arrow C stream is enough to be read, as often as asked."""
-    frame = Stream(pa.table({"x": [1, 2, 30]}))
-
-    assert numbers_of(frame) == [1, 2, 10]
-    assert numbers_of(frame) == [1, 2, 10]
-
-
-def test_empty_tables_have_no_batches(constructor, schema_of):
-    """A table without rows sums to zero."""
-    frame = constructor({"x": np.array([], dtype=np.float64)})
+def test_tables_without_rows_or_columns(constructor, schema_of):
+    """A table without rows sums to zero; a pandas frame may have rows and no columns."""
+    frame, bare = constructor({"x": np.array([], dtype=np.float64)}), pd.DataFrame(index=range(3))
     schema = schema_of(frame, bounds={"x": (0, 1)}, neighbors="add_remove")
 
     assert Table(adapt(frame), schema).total(Moments(schema.numeric("x"), count=True), 30) == [0, 0, 0]
-
-
-def test_rows_of_a_frame_without_columns(schema_of):
-    """A pandas frame may have rows and no columns."""
-    frame = pd.DataFrame(index=range(3))
-
-    assert Table(adapt(frame), schema_of(frame)).total(Count(), 0) == [3]
+    assert Table(adapt(bare), schema_of(bare)).total(Count(), 0) == [3]
 
 
 def test_pandas_names_need_not_be_text(schema_of):
@@ -191,37 +107,35 @@ def test_pandas_columns_are_found_where_they_are_now(schema_of):
     assert found == [[1, 2], [1, 2], [5, 6]]
 
 
-@pytest.mark.parametrize("layout", ["C", "F"])
-def test_blocks_of_any_layout(numbers_of, layout):
-    """Columns that lie in a shared, read-only, strided block are read right and left alone."""
-    block = np.array([[1.0, 20.0, math.nan], [4.0, 5.0, 6.0]], order=layout)
-    block.flags.writeable = False
-    frame = pd.DataFrame(block, columns=["a", "x", "c"], copy=False)
-
-    assert numbers_of(frame) == [10, 5]
-    assert numbers_of(pd.DataFrame(block[:, ::-1], columns=["a", "x", "c"], copy=False)) == [10, 5]
-    assert numbers_of(frame.iloc[::-1]) == [5, 10]
-    np.testing.assert_array_equal([[1.0, 20.0, math.nan], [4.0, 5.0, 6.0]], block)
+X, TEXT = list(range(10)), list("abcabcabca")
+PIECES = [slice(0, 3), slice(3, 3), slice(3, 7), slice(7, 10)]
+ARROW = pa.concat_tables([pa.table({"x": X, "by": TEXT})[each] for each in PIECES])
+CHUNKED = pl.concat([pl.DataFrame({"x": X})[each] for each in PIECES], rechunk=False)
+BLOCK = [[1.0, 20.0, math.nan], [4.0, 5.0, 6.0]]
 
 
-def test_sliced_and_chunked_frames(numbers_of, categories_of):
-    """Slices and frames of many pieces, empty ones among them, are read in order."""
-    x, text = list(range(10)), list("abcabcabca")
-    arrow = pa.table({"x": x, "by": text})
-    pieces = pa.concat_tables([arrow.slice(0, 3), arrow.slice(3, 0), arrow.slice(3, 4), arrow.slice(7)])
-    frame = pl.DataFrame({"x": x, "by": text})
-    chunked = pl.concat([frame[:3], frame[3:3], frame[3:7], frame[7:]], rechunk=False)
+def block(order, step=1):
+    """Columns that lie in a shared, read-only, strided block."""
+    made = np.array(BLOCK, order=order)
+    made.flags.writeable = False
+    return pd.DataFrame(made[:, ::step], columns=["a", "x", "c"], copy=False)
 
-    assert x == numbers_of(pieces)
-    assert x[2:8] == numbers_of(pieces.slice(2, 6))
-    assert x == numbers_of(chunked)
-    assert x[2:8] == numbers_of(chunked.slice(2, 6))
-    assert x[2:8] == numbers_of(chunked.lazy().slice(2, 6))
-    assert x[::3] == numbers_of(pd.DataFrame({"x": x})[::3])
-    renamed = pieces.slice(2, 6).drop(["x"]).rename_columns(["x"])
-    assert categories_of(renamed, ["a", "b", "c"]) == ["c", "a", "b", "c", "a", "b"]
-    encoded = pa.table({"x": pieces["by"].dictionary_encode()}).slice(2, 6)
-    assert categories_of(encoded, ["a", "b", "c"]) == ["c", "a", "b", "c", "a", "b"]
+
+@pytest.mark.parametrize(("frame", "expected"), [
+    (ARROW, X), (ARROW.slice(2, 6), X[2:8]), (CHUNKED, X), (CHUNKED.slice(2, 6), X[2:8]),
+    (CHUNKED.lazy().slice(2, 6), X[2:8]), (pd.DataFrame({"x": X})[::3], X[::3]),
+    (block("C"), [10, 5]), (block("F"), [10, 5]), (block("C", -1), [10, 5]), (block("F").iloc[::-1], [5, 10]),
+])  # fmt: skip
+def test_slices_pieces_and_blocks(frame, expected, numbers_of):
+    """Slices, frames of many pieces, empty ones among them, and blocks of any layout are read in order."""
+    assert numbers_of(frame) == expected
+
+
+def test_sliced_texts(categories_of):
+    """Of many pieces, as they are and as codes of a dictionary."""
+    part = ARROW.slice(2, 6)
+    for texts in (part["by"], part["by"].dictionary_encode(), ARROW["by"].dictionary_encode()[2:8]):
+        assert categories_of(pa.table({"x": texts}), ["a", "b", "c"]) == ["c", "a", "b", "c", "a", "b"]
 
 
 def test_batches_are_no_longer_than_asked(constructor, monkeypatch):
@@ -252,91 +166,68 @@ def test_the_frame_is_never_changed(constructor, schema_of):
 # ---- errors while reading --------------------------------------------------------------------------------
 
 
-def _failing_polars():
-    return pl.LazyFrame({"text": ["canary-31337", "1"]}).select(x=pl.col("text").cast(pl.Float64, strict=True))
-
-
-def _failing_udf():
-    def fail(_):
-        raise ValueError("canary-31337")
-
-    return pl.LazyFrame({"x": [1.0]}).select(pl.col("x").map_batches(fail, return_dtype=pl.Float64))
+def fail(*_):
+    raise ValueError("canary-31337")
 
 
 class FailingStream:
-    """An Arrow stream that breaks off after its first batch."""
+    """An Arrow stream that cannot be opened, or breaks off after its first batch."""
+
+    def __init__(self, opens):
+        self.opens = opens
 
     def __arrow_c_stream__(self, requested_schema=None):
         def read():
             yield pa.record_batch({"x": [1.0]})
-            raise ValueError("canary-31337")
+            fail()
 
-        schema = pa.schema({"x": pa.float64()})
-        return pa.RecordBatchReader.from_batches(schema, read()).__arrow_c_stream__(requested_schema)
-
-
-@pytest.mark.parametrize("make", [_failing_polars, _failing_udf, FailingStream])
-def test_an_engine_that_quotes_the_data(make, schema_of):
-    """What an engine says when it fails is redact_errors, in the text, its causes and its traceback."""
-    frame = make()
-    schema = schema_of(frame, bounds={"x": (0, 1)}, neighbors="add_remove")
-    table = Table(adapt(frame), schema)
-
-    with pytest.raises(ReadError, match="withheld") as caught:
-        redact_errors(lambda: table.total(Moments(schema.numeric("x")), 30))
-
-    assert "canary" not in text_of(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
+        _ = None if self.opens else fail()
+        reader = pa.RecordBatchReader.from_batches(pa.schema({"x": pa.float64()}), read())
+        return reader.__arrow_c_stream__(requested_schema)
 
 
-def _failing_filter():
-    text = pl.LazyFrame({"x": ["canary-31337", "1"]})
-    return text.filter(pl.col("x").cast(pl.Float64, strict=True) > 0)
+NUMBER = pl.col("x").cast(pl.Float64, strict=True)
+QUERY = pl.LazyFrame({"x": ["canary-31337", "1"]})
+QUOTING = {
+    "a cast": (QUERY.select(NUMBER), "add_remove", ReadError, "withheld"),
+    "a function": (QUERY.select(pl.col("x").map_batches(fail, return_dtype=pl.Float64)), "add_remove", ReadError,
+                   "withheld"),
+    "a stream": (FailingStream(opens=True), "add_remove", ReadError, "withheld"),
+    "a filter that counts": (QUERY.filter(NUMBER > 0), "replace_one", ReadError, "withheld"),
+    "a stream that counts": (FailingStream(opens=True), "replace_one", ReadError, "withheld"),
+    "a stream that does not open": (FailingStream(opens=False), "replace_one", ArgumentError,
+                                    "could not be opened"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("make", [_failing_filter, FailingStream])
-def test_an_engine_that_quotes_the_data_when_it_counts(make, schema_of):
-    """Counting the rows, when a table is protected, quotes nothing either."""
-    with pytest.raises(ReadError, match="withheld") as caught:
-        schema_of(make())
+@pytest.mark.parametrize(("frame", "neighbors", "kind", "said"), QUOTING.values(), ids=QUOTING)
+def test_an_engine_that_quotes_the_data(frame, neighbors, kind, said, schema_of):
+    """What an engine says when it fails is in no text, cause or traceback, also when rows are counted."""
 
-    assert "canary" not in text_of(caught.value)
+    def read():
+        schema = schema_of(frame, bounds={"x": (0, 1)}, neighbors=neighbors)
+        redact_errors(lambda: Table(adapt(frame), schema).total(Moments(schema.numeric("x")), 30))
 
-
-def test_a_stream_that_cannot_be_opened(schema_of):
-    """An error on opening a stream is redact_errors as well."""
-
-    class Closed:
-        def __arrow_c_stream__(self, requested_schema=None):
-            raise ValueError("canary-31337")
-
-    with pytest.raises(ArgumentError, match="could not be opened") as caught:
-        schema_of(Closed())
+    with pytest.raises(kind, match=said) as caught:
+        read()
 
     assert "canary" not in text_of(caught.value)
+    assert kind is ArgumentError or caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_a_panic_is_withheld():
-    """A panic of a Rust engine, which is no `Exception`, is redact_errors like one."""
+@pytest.mark.parametrize(("raised", "seen"), [
+    (pl.exceptions.PanicException("canary-31337"), ReadError), (KeyboardInterrupt(), KeyboardInterrupt),
+])  # fmt: skip
+def test_what_is_no_exception(raised, seen):
+    """A panic of a Rust engine is withheld like an error; stopping the program is not an error of the data."""
 
-    def panic():
-        raise pl.exceptions.PanicException("canary-31337")
+    def stop():
+        raise raised
 
-    with pytest.raises(ReadError) as caught:
-        redact_errors(panic)
+    with pytest.raises(seen) as caught:
+        redact_errors(stop)
 
     assert "canary" not in text_of(caught.value)
-
-
-def test_an_interrupt_is_an_interrupt():
-    """Stopping the program is not an error of the data."""
-
-    def interrupt():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        redact_errors(interrupt)
 
 
 def test_a_column_is_found_while_another_thread_finds_one():

@@ -78,11 +78,9 @@ def exits(curator, column, public):
 SHOWN = []
 
 
-@pytest.mark.parametrize(
-    "first",
-    ["a", np.str_("a"), code(), Colour.RED, b"a", np.float64(1), np.int8(1), np.True_, Decimal(1)],
-    ids=lambda value: type(value).__name__,
-)
+@pytest.mark.parametrize("first", [
+    "a", np.str_("a"), code(), Colour.RED, b"a", np.float64(1), np.int8(1), np.True_, Decimal(1),
+], ids=lambda value: type(value).__name__)  # fmt: skip
 def test_no_object_of_the_rows_leaves(first):
     """Whatever object a row holds, a verb shows the same one of Python's own, which carries nothing."""
     register_mechanism(exits)
@@ -237,15 +235,7 @@ def test_plans_of_other_rows_and_columns_read_them(counted):
         of.explain("counted", by, epsilon=1)
 
     assert 2 * [[3, 1], [2, 2], [2, 0], [1, 1]] == counted
-
-
-def test_a_plan_sees_the_table_as_it_is(counted):
-    """A table that was changed in place is read by the next plan and the next answer."""
-    frame = pd.DataFrame(DATA)
-    view = protect(frame)
-    view.explain("counted", "arm", epsilon=1)
-    frame["arm"] = "placebo"
+    frame["arm"] = "placebo"  # a table that was changed in place is read by the next plan and the next answer
     view.counted("arm", epsilon=1, fresh=True)
     view.explain("counted", "arm", epsilon=1)
-
-    assert [[3, 1], [0, 4], [0, 4]] == counted
+    assert 2 * [[0, 4]] == counted[8:]

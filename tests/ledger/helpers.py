@@ -10,12 +10,7 @@ from fractions import Fraction
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy._privacy.losses import Pure
 
-TERMS = {
-    "epsilon": Fraction(1),
-    "delta": Fraction(0),
-    "accounting": None,
-    "neighbors": "replace_one",
-}
+TERMS = {"epsilon": Fraction(1), "delta": Fraction(0), "accounting": None, "neighbors": "replace_one"}
 SCRIPT = """
 import ctypes, os, random, signal, sys, threading, time
 from fractions import Fraction

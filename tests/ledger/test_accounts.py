@@ -73,23 +73,24 @@ def where(new_database):
 
 
 def test_an_account_is_what_was_opened(account, ledger):
-    """It holds its terms and the moment, in UTC; opened again it is the same, with other terms a mismatch."""
+    """It holds its terms and the moment, in UTC; each charge is an entry; opened again it is the same."""
     assert (account.name, account.epsilon, account.delta) == ("survey", 1, 0)
     assert (account.accounting, account.neighbors) == ("basic", "replace_one")
     assert timedelta(0) <= datetime.now(UTC) - account.opened < timedelta(minutes=1)
     assert timedelta(0) == account.opened.utcoffset()
     assert account.accountant.no_charges == account.spent()
     assert ledger is account.ledger
-    pay(account, "0.7")
+    paid = [(Fraction(1, 3), "a", "mean"), (Fraction(11, 30), "b", "ttest")]
+    numbers = [account.charge(Pure(each), call=call, mechanism=name) for each, call, name in paid]
     assert account == ledger.open_account("survey", **TERMS)
-    for term, other, said in [
-        ("epsilon", Fraction(2), "epsilon = 1, not 2"),
-        ("delta", Fraction(1, 10), "delta = 0, not 1/10"),
-        ("neighbors", "add_remove", "neighbors = replace_one, not add_remove"),
-    ]:
-        with pytest.raises(AccountMismatch) as caught:
-            ledger.open_account("survey", **{**TERMS, "accounting": "basic", term: other})
-        assert said in str(caught.value)
+    entries = ledger.account("survey").entries()
+    assert [(e.epsilon, e.call, e.mechanism) for e in entries] == paid
+    assert [(e.id, e.delta, e.loss) for e in entries] == [
+        (number, 0, Pure(each)) for number, (each, *_) in zip(numbers, paid, strict=True)
+    ]
+    assert account.opened <= entries[0].at <= entries[1].at
+    with pytest.raises(AccountMismatch, match="epsilon = 1, not 2"):
+        ledger.open_account("survey", **{**TERMS, "accounting": "basic", "epsilon": Fraction(2)})
     with pytest.raises(BudgetExceeded):
         pay(ledger.account("survey"), "0.4")
     with pytest.raises(LedgerError, match="'survey'"):
@@ -111,15 +112,8 @@ def test_a_budget_holds_to_the_last_digit(account):
     before = account.spent()
     with pytest.raises(BudgetExceeded) as caught:
         pay(account, "0.5")
-    assert all(
-        said in str(caught.value)
-        for said in (
-            "epsilon = 0.5",
-            "'survey'",
-            "at most epsilon = 0.2 is left.",
-            "Nothing was released or spent.",
-        )
-    )
+    for said in ("epsilon = 0.5", "'survey'", "at most epsilon = 0.2 is left.", "Nothing was released or spent."):
+        assert said in str(caught.value)
     assert before == account.spent() == added(account)
     pay(account, "0.1")
     pay(account, "0.1")
@@ -129,33 +123,12 @@ def test_a_budget_holds_to_the_last_digit(account):
     assert len(account.entries()) == 7
 
 
-def test_entries_tell_the_story(account):
-    """Each charge is an entry with its number, call, mechanism, moment and exact loss."""
-    first = account.charge(Pure(Fraction(1, 3)), call="a", mechanism="mean")
-    second = account.charge(Pure(Fraction(1, 6)), call="b", mechanism="ttest")
-
-    entries = account.entries()
-    assert [(first, "a", "mean"), (second, "b", "ttest")] == [(e.id, e.call, e.mechanism) for e in entries]
-    assert [Pure(Fraction(1, 3)), Pure(Fraction(1, 6))] == [e.loss for e in entries]
-    assert [(Fraction(1, 3), 0), (Fraction(1, 6), 0)] == [(e.epsilon, e.delta) for e in entries]
-    assert account.opened <= entries[0].at <= entries[1].at
-
-
-def test_accounts_do_not_share(account, ledger):
-    """Two data sets in one ledger spend their own budgets and keep their own answers."""
-    other = ledger.open_account("other", **TERMS)
-    pay(account, 1)
-    keep(account, "{}")
-
-    assert other.accountant.no_charges == other.spent()
-    assert (other.entries(), other.answers(), other.answer("{}")) == ([], [], None)
-    assert {"survey", "other"} == {each.name for each in ledger.accounts()}
-
-
-def test_the_newest_answer_is_given(account):
-    """Of several answers to a question the newest, with its exact numbers; one without a question answers none."""
+def test_the_newest_answer_is_given(account, ledger):
+    """Of several to a question, with its exact numbers; another account has its own answers and budget."""
     question = '{"column": "âge", "mechanism": "mean"}'
     release = {"mean": 1 / 3, "n": [1, None, "é"]}
+    other = ledger.open_account("other", **TERMS)
+    pay(account, 1)
     keep(account, question, release={"mean": 0.1})
     keep(account, question, release=release, call="c2")
     keep(account, "{}", release={"mean": 3.0}, call="c3")
@@ -165,6 +138,9 @@ def test_the_newest_answer_is_given(account):
     assert ("c2", "mean", question, release) == (answer.call, answer.mechanism, answer.question, answer.release)
     assert [each.call for each in account.answers()] == ["c1", "c2", "c3", "c4"]
     assert account.answer("null") is None
+    assert other.accountant.no_charges == other.spent()
+    assert (other.entries(), other.answers(), other.answer("{}")) == ([], [], None)
+    assert {"survey", "other"} == {each.name for each in ledger.accounts()}
 
 
 def test_threads_share_a_budget(account):
@@ -269,29 +245,24 @@ def test_a_server_that_does_not_wait_for_its_disk_is_told_to(where):
     assert setting == "on"
 
 
-@pytest.mark.parametrize(
-    ("does", "trigger", "said"),
-    [
-        (
-            "RAISE EXCEPTION 'no room'",
-            "CREATE CONSTRAINT TRIGGER t AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED",
-            r"no room[\s\S]*Nothing was released; what was charged stays charged\.",
-        ),
-        (
-            "PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW",
-            "CREATE TRIGGER t BEFORE INSERT ON charges",
-            "cannot be written",
-        ),
-    ],
-    ids=["the commit fails", "the server is gone"],
-)
+FAILS = {
+    "the commit fails": (
+        "RAISE EXCEPTION 'no room'", "CONSTRAINT TRIGGER t AFTER INSERT ON charges DEFERRABLE INITIALLY DEFERRED",
+        r"no room[\s\S]*Nothing was released; what was charged stays charged\."),
+    "the server is gone": (
+        "PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW", "TRIGGER t BEFORE INSERT ON charges",
+        "cannot be written"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("does", "trigger", "said"), FAILS.values(), ids=FAILS)
 def test_a_charge_that_fails_on_the_server_is_none(where, does, trigger, said):
     """If the server refuses the commit, or breaks the connection, the caller learns it and nothing is charged."""
     account = opened(where)
     on_server(
         where,
         f"CREATE FUNCTION f() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {does}; END $$",
-        f"{trigger} FOR EACH ROW EXECUTE FUNCTION f()",
+        f"CREATE {trigger} FOR EACH ROW EXECUTE FUNCTION f()",
     )
 
     with pytest.raises(LedgerError, match=said):
@@ -349,32 +320,25 @@ def undo(where, table, times):
     )
 
 
-def test_what_a_server_undoes_is_tried_again(where):
-    """A charge and an answer that the server undid as a whole are written at another try, once."""
+def test_what_a_server_undoes_is_tried_again(where, monkeypatch):
+    """A charge and an answer that were undone as a whole are written once; what is undone each time is refused."""
     first, second = a_pair(where)
-    undo(where, "charges", 2)
-    undo(where, "answers", 2)
+    for table in ("charges", "answers"):
+        undo(where, table, 2)
 
     pay(second, 1, also=[first])
     keep(second, "{}", also=[first])
 
+    on_server(where, "DROP TRIGGER undo ON charges", "DROP FUNCTION undo_charges", "DROP SEQUENCE tries_charges")
+    undo(where, "charges", 10**6)
+    monkeypatch.setattr("dfprivacy._ledger.store.TRIES", 3)
+    with pytest.raises(LedgerError, match=r"deadlock.*Nothing was released or spent"):
+        pay(first, 1)
+    assert on_server(where, "SELECT last_value FROM tries_charges") == [(3,)]
     for account in (first, second):
         assert [Fraction(1)] == [entry.epsilon for entry in account.entries()]
         assert added(account) == account.spent()
         assert len(account.answers()) == 1
-
-
-def test_tries_end(where, monkeypatch):
-    """What the server undoes each time is refused, with nothing charged."""
-    monkeypatch.setattr("dfprivacy._ledger.store.TRIES", 3)
-    account, _ = a_pair(where)
-    undo(where, "charges", 10**6)
-
-    with pytest.raises(LedgerError, match=r"deadlock.*Nothing was released or spent"):
-        pay(account, 1)
-
-    assert account.entries() == []
-    assert on_server(where, "SELECT last_value FROM tries_charges") == [(3,)]
 
 
 PAIR = """

@@ -177,16 +177,6 @@ def test_a_full_disk(python, path):
     assert after == "1"
 
 
-def test_a_closed_ledger(account):
-    """Nothing can be read or charged after close, which may be said twice."""
-    account.ledger.close()
-    account.ledger.close()
-
-    for use in (lambda: pay(account, "0.5"), account.ledger.accounts):
-        with pytest.raises(LedgerError, match="closed"):
-            use()
-
-
 def test_a_busy_file(path, account, monkeypatch):
     """A ledger that another process keeps locked is an error in the end, and charges nothing."""
     monkeypatch.setitem(address._CONNECT, "timeout", 0.05)
@@ -224,11 +214,9 @@ JSON = {
 MUST = {
     "ledger": ["schema_version"],
     "accounts": ["name", "epsilon", "delta", "accounting", "neighbors", "accountant", "opened", "spent"],
-    "data_tables": ["account", "terms"],
-    "charges": ["at", "loss", "epsilon", "delta"],
-    "answers": ["at", "release"],
-    "measurements": ["at", "scale", "steps"],
-}
+    "data_tables": ["account", "terms"], "charges": ["at", "loss", "epsilon", "delta"],
+    "answers": ["at", "release"], "measurements": ["at", "scale", "steps"],
+}  # fmt: skip
 MAY = {
     **{table: ["id", "account", "call", "mechanism"] for table in ("charges", "answers", "measurements")},
     "accounts ": ["public"],

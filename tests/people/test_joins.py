@@ -22,7 +22,8 @@ from dfprivacy._table.frames import adapt
 from dfprivacy._table.joins import read_join
 from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy.schema import Unit
-from dfprivacy.statistics import OfRows
+
+from .helpers import Changes, between
 
 KEY = bytes(range(32))
 GRID = 12
@@ -32,14 +33,8 @@ TERMS = {"epsilon": 10_000, "ledger": "memory:"}
 # How far a person moves what is measured
 
 VISITS = [
-    (1, 8.0, "a"),
-    (2, 0.0, "b"),
-    (2, 3.0, "a"),
-    (2, 5.0, "b"),
-    (3, 8.0, "b"),
-    (1, 2.0, "a"),
-    (None, 1.0, "a"),
-]
+    (1, 8.0, "a"), (2, 0.0, "b"), (2, 3.0, "a"), (2, 5.0, "b"), (3, 8.0, "b"), (1, 2.0, "a"), (None, 1.0, "a"),
+]  # fmt: skip
 PEOPLE = [(1, 4.0, "u"), (2, 0.0, "v"), (4, 2.0, "u"), (2, 3.0, "u"), (None, 4.0, "v")]
 OF_VISITS = [(8.0, "a"), (0.0, "b")]
 OF_PEOPLE = [(4.0, "u"), (0.0, None)]
@@ -48,12 +43,6 @@ OF_PEOPLE = [(4.0, "u"), (0.0, None)]
 def states(rows, most):
     """What one person may have in a table: up to two rows more than count."""
     return [each for many in range(most + 3) for each in itertools.combinations_with_replacement(rows, many)]
-
-
-def between(others, state, name):
-    """The others' rows, and between them those of one person."""
-    pairs = itertools.zip_longest([(name, *row) for row in state], others)
-    return [row for pair in pairs for row in pair if row is not None]
 
 
 def table_of(rows, names, bounds, categories, most, neighbors):
@@ -87,17 +76,11 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("how", "limits", "max_rows", "neighbors"),
-    [
-        ("left", (2, 1), None, "add_remove"),
-        ("inner", (1, 2), None, "add_remove"),
-        ("left", (1, 1), None, "replace_one"),
-        ("inner", (2, 1), 1, "add_remove"),
-        ("left", (2, None), None, "replace_one"),
-        ("inner", (None, 2), None, "replace_one"),
-    ],
-)
+@pytest.mark.parametrize(("how", "limits", "max_rows", "neighbors"), [
+    ("left", (2, 1), None, "add_remove"), ("inner", (1, 2), None, "add_remove"),
+    ("left", (1, 1), None, "replace_one"), ("inner", (2, 1), 1, "add_remove"),
+    ("left", (2, None), None, "replace_one"), ("inner", (None, 2), None, "replace_one"),
+])  # fmt: skip
 def test_neighbouring_joins_differ_by_no_more_than_the_sensitivity(how, limits, max_rows, neighbors):
     """Of a person with up to two rows more than count in either table; and some sum differs by as much."""
     of_each = [*itertools.product(states(OF_VISITS, limits[0] or -1), states(OF_PEOPLE, limits[1] or -1))]
@@ -125,21 +108,6 @@ def test_neighbouring_joins_differ_by_no_more_than_the_sensitivity(how, limits, 
 
     assert max(shares) <= 1
     assert max(shares) > 0.9
-
-
-class Changes(OfRows):
-    """How often a row differs from the one before; each row moves it by 2."""
-
-    shape = (1,)
-
-    def __init__(self, column):
-        self.columns = (column,)
-
-    def value(self, rows):
-        return int(np.count_nonzero(np.diff(rows.codes(self.columns[0]))))
-
-    def sensitivity(self, relation, norm, public):
-        return 2.0
 
 
 def test_no_person_moves_a_statistic_of_rows_in_order_further_than_is_charged():
@@ -304,65 +272,57 @@ REFUSED = {
     "rows of another type": (lambda v, p: v.join(p, on="pid", max_rows=True), "max_rows"),
     "a protected table": (lambda v, p: v.lookup(p, on="g"), "is protected"),
 }  # fmt: skip
+TABLE = pa.table({"pid": [1, 2], "x": [1.0, 2.0]})
 OF_TABLES = {
-    "another type": (OTHER_KIND, {"categories": {}}, "integers in one table and text in the other"),
-    "another library": (
-        pl.DataFrame(PEOPLE[:3], schema=["pid", "y", "h"], orient="row"),
-        {},
-        "not held by one engine",
-    ),
+    "another type": (OTHER_KIND, {"categories": {}}, "(integers|text) in one table and (integers|text) in the other"),
+    "another library": (pl.DataFrame(PEOPLE[:3], schema=["pid", "y", "h"], orient="row"), {}, "held by one engine"),
     "own": (None, {"unit": "pid", "max_rows": 1, "unit_missing": "own"}, "unit_missing='own'"),
     "too many": (None, {"unit": "pid", "max_rows": 1 << 20}, "at most 1048576 can count"),
-}
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_joined_is_refused(call, said):
+def refused(said, visits, call):
     """With what is the matter, and at no charge."""
-    visits, people = views()
     with pytest.raises((dp.ArgumentError, AttributeError), match=said) as caught:
-        call(visits, people)
+        call()
 
     assert "Nothing was released or spent" in str(caught.value)
     assert visits.budget.spent == 0
 
 
+@pytest.mark.parametrize(("call", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_joined_is_refused(call, said):
+    """By whatever it is called."""
+    visits, people = views()
+    refused(said, visits, lambda: call(visits, people))
+
+
 @pytest.mark.parametrize(("frame", "terms", "said"), OF_TABLES.values(), ids=OF_TABLES)
 def test_a_table_that_cannot_be_joined_is_refused(frame, terms, said):
-    """One whose people cannot be compared, are not known, or have too many rows."""
+    """One whose people cannot be compared, are not known, or have too many rows; from either side."""
     visits, _ = views()
     said_of = {"account": visits.account, "bounds": {"y": (0, 4)}, **TERMS, **terms}
     frame = pd.DataFrame(PEOPLE[:3], columns=["pid", "y", "h"]).astype({"pid": "Int64"}) if frame is None else frame
     other = dp.protect(frame, next(NAMES), **said_of)
 
     for one, two in ((visits, other), (other, visits)):
-        with pytest.raises(
-            dp.ArgumentError, match=said if one is visits or "integers in one" not in said else "text in one"
-        ):
-            one.join(two, on="pid")
-    assert visits.budget.spent == 0
+        refused(said, visits, lambda one=one, two=two: one.join(two, on="pid"))
 
 
-def test_tables_of_two_connections_are_refused():
-    """Of another ledger as well, whatever the names."""
-    rows, account = pa.table({"pid": [1, 2], "x": [1.0, 2.0]}), next(NAMES)
+@pytest.mark.parametrize(("make", "ledgers", "said"), [
+    (lambda: duckdb.connect().from_arrow(TABLE), ["memory:"] * 2, "DuckDB, from the same connection"),
+    (TABLE.to_pandas, ["one", "two"], "in one ledger"),
+])  # fmt: skip
+def test_tables_of_two_places_are_refused(make, ledgers, said, tmp_path):
+    """Of two connections or ledgers: their names do not make them one."""
+    account = next(NAMES)
     one, two = (
-        dp.protect(duckdb.connect().from_arrow(rows), f"{account} {at}", account=account, **TERMS) for at in "ab"
-    )
+        dp.protect(make(), f"{account} {at}", account=account, epsilon=1,
+                   ledger=where if where == "memory:" else tmp_path / where)
+        for at, where in zip("ab", ledgers, strict=True)
+    )  # fmt: skip
 
-    with pytest.raises(dp.ArgumentError, match="DuckDB, from the same connection"):
-        one.join(two, on="pid")
-
-
-def test_accounts_of_two_ledgers_are_not_joined(tmp_path):
-    """Their names do not make them one."""
-    rows, account = pd.DataFrame({"pid": [1, 2], "x": [1.0, 2.0]}), next(NAMES)
-    one, two = (
-        dp.protect(rows, f"{account} {at}", account=account, epsilon=1, ledger=str(tmp_path / at)) for at in "ab"
-    )
-
-    with pytest.raises(dp.ArgumentError, match="in one ledger"):
-        one.join(two, on="pid")
+    refused(said, one, lambda: one.join(two, on="pid"))
 
 
 # Public tables

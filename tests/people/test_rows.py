@@ -30,7 +30,8 @@ from dfprivacy._table.frames import Read, adapt, columns
 from dfprivacy._table.people import BoundedFrame, BoundedRows, choose_rows
 from dfprivacy._table.person_rows import read_aggregates
 from dfprivacy.schema import Column, Unit
-from dfprivacy.statistics import OfRows, OfSums
+
+from .helpers import Changes, Rank, between
 
 KEY = bytes(range(32))
 GRID = 12
@@ -48,12 +49,6 @@ STATES = STATES[:13] + STATES[13::6]
 def frame_of(rows, pid=pl.Int64):
     names = {"pid": pid, "x": pl.Float64, "g": pl.String, "y": pl.Float64}
     return pl.DataFrame([(*row, 0.0)[:4] for row in rows], schema=names, orient="row")
-
-
-def between(state, name=9):
-    """The others' rows, and between them those of one person."""
-    pairs = itertools.zip_longest([(name, *row) for row in state], OTHERS)
-    return [row for pair in pairs for row in pair if row is not None]
 
 
 def table_of(rows, neighbors="add_remove", most=2, missing="omit", key=KEY, **said):
@@ -346,7 +341,7 @@ def pairs(neighbors, states):
 def test_neighbouring_tables_differ_by_no_more_than_the_sensitivity(way, most, neighbors):
     """In all ways of choosing rows, exactly; and for some sum by as much, so the bound is not too large."""
     states = STATES if most else [state for state in STATES if len(state) <= 1]
-    tables = [WAYS[way](table_of(between(state), neighbors, most)) for state in states]
+    tables = [WAYS[way](table_of(between(OTHERS, state, 9), neighbors, most)) for state in states]
     found, shares = [sums(each) for each in tables], []
     one, other = np.array(pairs(neighbors, states)).T
     for at, measured in enumerate(asked(tables[0][0])):
@@ -360,36 +355,6 @@ def test_neighbouring_tables_differ_by_no_more_than_the_sensitivity(way, most, n
     assert max(shares) > 0.9
 
 
-class Rank(OfSums):
-    """A statistic of counts that one row more moves by 1, one exchanged by 2."""
-
-    shape = (1,)
-
-    def __init__(self, column):
-        self.features, self.columns = features.OneHot(column), (column,)
-
-    def value(self, sums):
-        return sums[0] - sums[1]
-
-    def sensitivity(self, relation, norm, public):
-        return 2.0 if relation == "replace_one" else 1.0
-
-
-class Changes(OfRows):
-    """A statistic of rows in order: how often a row differs from the one before; each row moves it by 2."""
-
-    shape = (1,)
-
-    def __init__(self, column):
-        self.columns = (column,)
-
-    def value(self, rows):
-        return int(np.count_nonzero(np.diff(rows.codes(self.columns[0]))))
-
-    def sensitivity(self, relation, norm, public):
-        return 2.0
-
-
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize("kind", [Rank, Changes])
 def test_no_person_moves_a_statistic_further_than_is_charged(neighbors, kind):
@@ -398,7 +363,9 @@ def test_no_person_moves_a_statistic_further_than_is_charged(neighbors, kind):
     of, charged = kind(table.schema.categorical("g")), table.sensitivity(kind(G), 1)
 
     def moved(most):
-        values = [table_of(between(state), neighbors, most).value(Query.read(of), 0)[0] for state in STATES]
+        values = [
+            table_of(between(OTHERS, state, 9), neighbors, most).value(Query.read(of), 0)[0] for state in STATES
+        ]
         return max(abs(values[one] - values[other]) for one, other in pairs(neighbors, STATES))
 
     assert moved(2) <= charged
@@ -497,7 +464,7 @@ def rows_of(table):
 @pytest.mark.parametrize("wanted", [{}, {"g": "a"}, {"x": (1, 4)}])
 def test_a_person_more_is_one_row_more(wanted):
     """Over all small tables: the others' rows stay as they are, to the last bit and in their order."""
-    without, *every = (rows_of(per(where(table_of(between(s)), **wanted), **AGGREGATES)) for s in STATES)
+    without, *every = (rows_of(per(where(table_of(between(OTHERS, s, 9)), **wanted), **AGGREGATES)) for s in STATES)
     for found in every:
         left = [[row for at, row in enumerate(found) if at != out] for out in range(len(found))]
 

@@ -7,7 +7,6 @@ No error quotes a value of the data: values planted in the table are searched fo
 
 from __future__ import annotations
 
-import functools
 import re
 import traceback
 from datetime import date
@@ -38,20 +37,15 @@ pytestmark = pytest.mark.pandas
 
 CANARIES = ("CANARY", "987654")
 DATA = {
-    "age": [987654.25, 31.0, 45.0, 28.0] * 50,
-    "smoker": ["CANARY-TEXT", "yes", "no", "no"] * 50,
-    "diagnosis": ["CANARY-TEXT"] * 200,
-    "income": [987654.321] * 200,
-    "arm": ["drug", "placebo"] * 100,
+    "age": [987654.25, 31.0, 45.0, 28.0] * 50, "smoker": ["CANARY-TEXT", "yes", "no", "no"] * 50,
+    "diagnosis": ["CANARY-TEXT"] * 200, "income": [987654.321] * 200, "arm": ["drug", "placebo"] * 100,
     "rating": [1, 2, 3, 4] * 50,
-}
+}  # fmt: skip
 TERMS = {
-    "epsilon": 10,
-    "delta": 1e-6,
-    "bounds": {"age": (18, 90), "rating": (1, 4)},
+    "epsilon": 10, "delta": 1e-6, "bounds": {"age": (18, 90), "rating": (1, 4)},
     "categories": {"smoker": ["yes", "no"], "arm": ["drug", "placebo"], "rating": [1, 2, 3, 4]},
     "public": ["arm"],
-}
+}  # fmt: skip
 NAMES = re.escape(repr(list(DATA)))
 
 
@@ -338,18 +332,17 @@ def test_questions_that_cannot_be_asked(ask, kind, what, hint, protected):
     assert [] == view._target.account.entries()
 
 
-def test_one_row():
+@pytest.mark.parametrize("rows", [0, 1])
+def test_one_row(rows):
     """A t-test of one row, or none, is refused where the number of rows is public, and answered where it is not."""
-    for rows in (0, 1):
-        data = pd.DataFrame(DATA).head(rows)
-        if rows:
-            view = protect(data)
-            ask = functools.partial(view.ttest, "age", popmean=30, epsilon=1)
-            refused(ask, ArgumentError, "1 rows, and at least 2 are needed", "more rows")
-            assert 0 == view.budget.spent
-        private = protect(data, name=f"{rows} rows", neighbors="add_remove", public=())
-        private.ttest("age", popmean=30, epsilon=1)  # an error would tell
-        assert 1 == private.budget.spent
+    data = pd.DataFrame(DATA).head(rows)
+    if rows:
+        view = protect(data)
+        refused(lambda: one()(view), ArgumentError, "1 rows, and at least 2 are needed", "more rows")
+        assert 0 == view.budget.spent
+    private = protect(data, name="private", neighbors="add_remove", public=())
+    one()(private)  # an error would tell
+    assert 1 == private.budget.spent
 
 
 def test_a_closed_ledger():

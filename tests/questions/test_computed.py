@@ -46,11 +46,9 @@ TERMS = {
     "ledger": "memory:",
 }
 FRAMES = {
-    "pandas": lambda df: df,
-    "polars": pl.from_pandas,
-    "lazy": lambda df: pl.from_pandas(df).lazy(),
+    "pandas": lambda df: df, "polars": pl.from_pandas, "lazy": lambda df: pl.from_pandas(df).lazy(),
     "arrow": pa.Table.from_pandas,
-}
+}  # fmt: skip
 
 
 def protect(frame=DATA, **more):
@@ -106,6 +104,13 @@ LABELS = {
 }
 
 
+def answers(ask, *views):
+    """Tables of the answers of views to one question with one noise."""
+    for view in views:
+        with seeded_noise(5):
+            yield ask(view).to_frame("pandas")
+
+
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_are_those_of_pandas(name, frame):
@@ -118,16 +123,8 @@ def test_numbers_are_those_of_pandas(name, frame):
     filled = {"missing": {"z": low}} if view.schema.columns["z"].filled else {}  # nothing of it can be missing
     held = protect(FRAMES[frame](DATA.assign(z=there)), bounds={**TERMS["bounds"], "z": (low, high)}, **filled)
     for ask in (lambda v: v.mean("z", epsilon=1), lambda v: v.describe(["z"], epsilon=1)):
-        with seeded_noise(5):
-            ours = ask(view)
-        with seeded_noise(5):
-            theirs = ask(held)
-        assert (
-            ours.to_frame("pandas")
-            .drop(columns="covers", errors="ignore")
-            .round(9)
-            .equals(theirs.to_frame("pandas").drop(columns="covers", errors="ignore").round(9))
-        )
+        ours, theirs = (each.drop(columns="covers", errors="ignore") for each in answers(ask, view, held))
+        assert ours.round(9).equals(theirs.round(9))
 
 
 @pytest.mark.parametrize("frame", FRAMES)
@@ -147,11 +144,7 @@ def test_labels_are_those_of_pandas(name, frame):
         lambda v: v.anova("age", by="z", epsilon=1) if len(known) > 2 else v.ttest("age", by="z", epsilon=1),
         lambda v: v.ols("income", ["age", "z"], epsilon=1),
     ):
-        with seeded_noise(5):
-            ours = ask(view)
-        with seeded_noise(5):
-            theirs = ask(held)
-        pd.testing.assert_frame_equal(ours.to_frame("pandas"), theirs.to_frame("pandas"))
+        pd.testing.assert_frame_equal(*answers(ask, view, held))
 
 
 def with_bmi(view):
@@ -241,9 +234,8 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_computed_is_refused(case):
-    columns, why = REFUSED[case]
+@pytest.mark.parametrize(("columns", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_computed_is_refused(columns, why):
     view = protect(DATA.assign(other=1))
     with pytest.raises((dp.ArgumentError, dp.SchemaError), match=why):
         view.with_columns(**columns)

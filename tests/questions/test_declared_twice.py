@@ -21,20 +21,13 @@ ROWS = pd.DataFrame(
     }
 )
 ASKED = [
-    ("kaplan_meier", ("t", "e"), {"edges": [0, 1, 2]}),
-    ("survival_test", ("t", "e"), {"by": "g"}),
-    ("hazard_ratio", ("t", "e", [0, 1, 2]), {"by": "g"}),
-    ("proportions", ("e",), {"success": 1}),
-    ("proportions", ("e",), {"success": 1, "by": "g"}),
-    ("mcnemar", ("e", "k"), {"success": 1}),
-    ("chi2", ("e", "g"), {}),
-    ("chi2_many", (["e", "k"], "g"), {}),
-    ("logit", ("e ~ t",), {}),
-    ("value_counts", ("e",), {}),
-    ("crosstab", ("e", "g"), {}),
-    ("nunique", ("e",), {}),
+    ("kaplan_meier", ("t", "e"), {"edges": [0, 1, 2]}), ("survival_test", ("t", "e"), {"by": "g"}),
+    ("hazard_ratio", ("t", "e", [0, 1, 2]), {"by": "g"}), ("proportions", ("e",), {"success": 1}),
+    ("proportions", ("e",), {"success": 1, "by": "g"}), ("mcnemar", ("e", "k"), {"success": 1}),
+    ("chi2", ("e", "g"), {}), ("chi2_many", (["e", "k"], "g"), {}), ("logit", ("e ~ t",), {}),
+    ("value_counts", ("e",), {}), ("crosstab", ("e", "g"), {}), ("nunique", ("e",), {}),
     ("dcor", (["e"], "t"), {"lengthscale": 1}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "args", "given"), ASKED)

@@ -17,11 +17,7 @@ import dfprivacy as dp
 from dfprivacy._plugins.loader import register_mechanism, registry, unregister
 
 DATA = {"age": [31.0, 45.0, np.nan, 152.0], "smoker": ["yes", "no", "no", "maybe"], "arm": ["a", "a", "a", "b"]}
-TERMS = {
-    "bounds": {"age": (18, 90)},
-    "categories": {"smoker": ["yes", "no"], "arm": ["a", "b"]},
-    "public": ["arm"],
-}
+TERMS = {"bounds": {"age": (18, 90)}, "categories": {"smoker": ["yes", "no"], "arm": ["a", "b"]}, "public": ["arm"]}
 
 
 @dp.mechanism(columns={"column": "numeric", "by": "category"})
@@ -112,11 +108,7 @@ def test_a_holders_form_that_is_none(offer, holder, said):
 
 def test_arguments_are_prepared_for_the_holder_too(offer):
     """A preparer runs before, as for a release, and its failure is the plugin's."""
-
-    def prepare(curator, column, by, *, scale):
-        return {"scale": 1 / scale}
-
-    offer(function=average.prepares(prepare))
+    offer(function=average.prepares(lambda curator, column, by, *, scale: {"scale": 1 / scale}))
 
     assert [15.5, 22.5, 27.0, 45.0] == protect().average_own("age", "smoker", scale=2).is_[0]
     with pytest.raises(dp.PluginError, match="ZeroDivisionError"):

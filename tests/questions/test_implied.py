@@ -54,12 +54,9 @@ def test_what_is_of_other_rows_or_of_something_else_is_paid(first, other):
 
 
 PARTS = {
-    "all": lambda v: v,
-    "by g": lambda v: v.group_by("g"),
-    "g = a": lambda v: v.where(g="a"),
-    "g = b": lambda v: v.where(g="b"),
-    "by h and g": lambda v: v.group_by("h", "g"),
-}
+    "all": lambda v: v, "by g": lambda v: v.group_by("g"), "g = a": lambda v: v.where(g="a"),
+    "g = b": lambda v: v.where(g="b"), "by h and g": lambda v: v.group_by("h", "g"),
+}  # fmt: skip
 NUMBERS = ["mean", "std", "sum", "count", "missing"]
 
 

@@ -102,6 +102,8 @@ def test_nothing_is_read_or_charged():
     assert view.budget.spent == 0
     with pytest.raises(dp.ArgumentError, match="whole table"):  # other rows would be simulated than are asked
         view.where(x=(0, 5)).power(RANKS, epsilon=1)
+    with pytest.raises(dp.ArgumentError, match="about a whole table"):  # whose price would be another one
+        view.sample("1/2").power(("ttest", "x", {"popmean": 0.5}), n=50, epsilon=1)
     added = dp.protect(df, "power-private", neighbors="add_remove", epsilon=1, ledger="memory:", **DECLARED_XG)
     with pytest.raises(dp.ArgumentError, match="number of rows is private"):
         added.power(RANKS, epsilon=1)
@@ -204,12 +206,3 @@ def test_power_of_people_with_several_rows():
 
     assert found["rows", 8] < found["rows", 1] - 0.2
     assert abs(found["people", 8] - found["people", 1]) < 0.3
-
-
-def test_a_sample_is_no_whole_table():
-    """Its price would be another one on made-up rows, which are all there are."""
-    frame = pd.DataFrame({"x": [0.2, 0.8] * 10})
-    view = dp.protect(frame, "sampled power", epsilon=1, bounds={"x": (0, 1)}, ledger="memory:").sample("1/2")
-
-    with pytest.raises(dp.ArgumentError, match="about a whole table"):
-        view.power(("ttest", "x", {"popmean": 0.5}), n=50, epsilon=1)

@@ -28,12 +28,9 @@ from dfprivacy.view import PrivateFrame
 ROWS = 24
 SURE = 600  # an epsilon of which half, for two rows of a person, leaves no doubt about a count
 FRAMES = {
-    "pandas": pd.DataFrame,
-    "polars": pl.DataFrame,
-    "lazy": pl.LazyFrame,
-    "arrow": pa.table,
+    "pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": pl.LazyFrame, "arrow": pa.table,
     "data set": lambda columns: ds.dataset(pa.table(columns)),
-}
+}  # fmt: skip
 
 
 @dp.mechanism(columns={"column": "category"})
@@ -229,21 +226,14 @@ def test_nothing_is_kept_but_the_answer():
 XY = {"x": np.random.default_rng(7).uniform(0, 1, 4000), "y": np.random.default_rng(8).uniform(0, 1, 4000)}
 XY["g"] = np.random.default_rng(9).choice(["a", "b"], 4000)
 NUMBERS = [
-    lambda v: v.mean("x", epsilon=9),
-    lambda v: v.mean("x", covers="table", epsilon=9),
-    lambda v: v.sum("x", epsilon=9),
-    lambda v: v.median("x", epsilon=9),
-    lambda v: v.quantile("x", [0.5], epsilon=9),
-    lambda v: v.quantile("x", [0.5], covers="table", epsilon=9),
-    lambda v: v.describe(epsilon=9),
-    lambda v: v.corr(["x", "y"], epsilon=9),
-    lambda v: v.agg(x=["mean", "std"], epsilon=9),
-    lambda v: v.value_counts("g", epsilon=9),
-    lambda v: v.histogram("x", bins=4, epsilon=9),
-    lambda v: v.dcor("x", "y", epsilon=9),
-    lambda v: v.group_by("g").mean("x", covers="table", epsilon=9),
-    lambda v: v.group_by("g").describe(epsilon=9),
-]
+    lambda v: v.mean("x", epsilon=9), lambda v: v.mean("x", covers="table", epsilon=9),
+    lambda v: v.sum("x", epsilon=9), lambda v: v.median("x", epsilon=9),
+    lambda v: v.quantile("x", [0.5], epsilon=9), lambda v: v.quantile("x", [0.5], covers="table", epsilon=9),
+    lambda v: v.describe(epsilon=9), lambda v: v.corr(["x", "y"], epsilon=9),
+    lambda v: v.agg(x=["mean", "std"], epsilon=9), lambda v: v.value_counts("g", epsilon=9),
+    lambda v: v.histogram("x", bins=4, epsilon=9), lambda v: v.dcor("x", "y", epsilon=9),
+    lambda v: v.group_by("g").mean("x", covers="table", epsilon=9), lambda v: v.group_by("g").describe(epsilon=9),
+]  # fmt: skip
 
 
 def of_numbers(make=pd.DataFrame):

@@ -44,6 +44,26 @@ def clinic(tmp_path):
     return tmp_path
 
 
+def at_once(*asks):
+    """Call functions in threads that begin at one moment; wait until all have ended."""
+    together = threading.Barrier(len(asks))
+
+    def begin(ask):
+        together.wait()
+        ask()
+
+    threads = [threading.Thread(target=begin, args=(ask,)) for ask in asks]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+
+
+@pytest.fixture(name="at_once")
+def _at_once():
+    return at_once
+
+
 class Listening(threading.Thread):
     """`serve` in a thread, until the test is over."""
 

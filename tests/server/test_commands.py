@@ -97,21 +97,12 @@ def test_a_cap_is_a_share_of_the_account(capsys, ledger):
     opened.close()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("serve",),
-        ("serve", "clinic.toml", "--demo"),
-        ("analysts", "add"),
-        ("analysts", "list", "ana"),
-        ("analysts", "revoke", "ana", "--cap", "1"),
-        ("analysts", "add", "ana", "--custodian", "--tables", "visits"),
-        ("analysts", "list", "--tables", "visits"),
-        ("analysts", "add", "ana", "--custodian", "--oidc"),
-        ("analysts", "revoke", "ana", "--oidc"),
-        ("analysts", "make", "ana"),
-    ],
-)
+@pytest.mark.parametrize("words", [
+    ("serve",), ("serve", "clinic.toml", "--demo"), ("analysts", "add"), ("analysts", "list", "ana"),
+    ("analysts", "revoke", "ana", "--cap", "1"), ("analysts", "add", "ana", "--custodian", "--tables", "visits"),
+    ("analysts", "list", "--tables", "visits"), ("analysts", "add", "ana", "--custodian", "--oidc"),
+    ("analysts", "revoke", "ana", "--oidc"), ("analysts", "make", "ana"),
+])  # fmt: skip
 def test_commands_that_say_too_little_or_too_much(capsys, words):
     """They end with how to use them."""
     with pytest.raises(SystemExit) as ended:
@@ -136,28 +127,19 @@ def test_serve_refuses_what_it_cannot_use(capsys, clinic):
         assert ("unless a proxy in front does TLS" in err) == ("192.0.2.1" in err)
 
 
-def test_a_server_whose_libraries_are_missing(clinic):
-    """The error says what to install, and nothing else of dfprivacy needs them."""
-    code = (
-        "import sys; sys.modules['starlette'] = None; from dfprivacy.cli import main; "
-        "sys.exit(main(['serve', sys.argv[1]]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, clinic / "clinic.toml"], capture_output=True, text=True, check=False
-    )
-
-    assert done.returncode == 1
-    assert done.stderr.startswith("MissingDependency: The server needs starlette.")
-    assert 'pip install "dfprivacy[server]"' in done.stderr
-
-
-def test_the_client_needs_no_server():
-    """Nor do the commands that make tokens."""
+def test_the_libraries_of_the_server(clinic):
+    """Where one is missing the error says what to install; nothing else of dfprivacy needs them."""
+    bare = "import sys; sys.modules['starlette'] = None; from dfprivacy.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", bare, "serve", clinic / "clinic.toml"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     code = (
         "import sys, dfprivacy, dfprivacy.cli; dfprivacy.cli.main(['analysts', 'list', '--ledger', 'memory:']); "
         "print({*sys.modules} & {'starlette', 'uvicorn', 'jinja2', 'anyio'})"
     )
 
+    assert done.returncode == 1
+    assert done.stderr.startswith("MissingDependency: The server needs starlette.")
+    assert 'pip install "dfprivacy[server]"' in done.stderr
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "set()"
 
 
@@ -230,37 +212,31 @@ def test_threads_read_a_table_of_duckdb_at_once(tmp_path):
         assert abs(float(mean) - (low + 99) / 2) < 0.1
 
 
+READING, UNSAID = "ReadError: Reading the rows failed", "[tables.trial] does not say what the table is"
+UNSERVED = [
+    ('data = "none.duckdb"\ntable = "visits"', "ArgumentError: There is no file"),
+    ('data = "trial.parquet"\ntable = "visits"', READING),
+    *((f'data = "{address}"\ntable = "visits"', READING)
+      for address in ("sqlite:///none/secret-word.sqlite", "postgresql://u:secret-word@127.0.0.1:1/d",
+                      "strange://secret-word")),
+    ('data = "trial.toml"', "ArgumentError: The file type of"),
+]  # fmt: skip
+UNSAID_OF = ["data = 1", 'data = "t.parquet"\nschema = "s"\nmore = 1', 'schema = "s"']
+
+
 @pytest.mark.parametrize(
-    ("data", "table", "why"),
-    [
-        ("none.duckdb", "visits", "ArgumentError: There is no file"),
-        ("trial.parquet", "visits", "ReadError: Reading the rows failed"),
-        ("sqlite:///none/secret-word.sqlite", "visits", "ReadError: Reading the rows failed"),
-        ("postgresql://u:secret-word@127.0.0.1:1/d", "visits", "ReadError: Reading the rows failed"),
-        ("strange://secret-word", "visits", "ReadError: Reading the rows failed"),
-        ("trial.toml", None, "ArgumentError: The file type of"),
-    ],
+    ("text", "why"),
+    [*((f'{text}\nschema = "trial.toml"', why) for text, why in UNSERVED), *((text, UNSAID) for text in UNSAID_OF)],
 )
-def test_tables_that_cannot_be_opened(capsys, clinic, data, table, why):
+def test_tables_that_cannot_be_opened(capsys, clinic, text, why):
     """Nothing is served, nothing was spent, and no address with a password is said."""
-    named = "" if table is None else f'table = "{table}"\n'
-    (clinic / "c.toml").write_text(f'[tables.trial]\ndata = "{data}"\n{named}schema = "trial.toml"\n')
+    (clinic / "c.toml").write_text(f"[tables.trial]\n{text}\n")
     code, out, err = run(capsys, "serve", str(clinic / "c.toml"))
 
     assert (code, out) == (1, "")
-    assert err.startswith(why)
+    assert why in err
     assert "Nothing was released or spent." in err
     assert "secret-word" not in err
-
-
-@pytest.mark.parametrize("text", ["data = 1", 'data = "t.parquet"\nschema = "s"\nmore = 1', 'schema = "s"'])
-def test_a_file_that_does_not_say_what_a_table_is(capsys, clinic, text):
-    """It is told what to write."""
-    (clinic / "c.toml").write_text(f"[tables.trial]\n{text}\n")
-
-    code, _, err = run(capsys, "serve", str(clinic / "c.toml"))
-    assert code == 1
-    assert "[tables.trial] does not say what the table is" in err
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
@@ -302,7 +278,9 @@ def test_the_file_is_served_by_tls(clinic):
     words = ["clinic.toml", "--port", "0", "--certfile", "cert.pem", "--keyfile", "key.pem"]
     with subprocess.Popen([SCRIPT, "serve", *words], cwd=clinic, stdout=subprocess.PIPE, text=True) as served:
         try:
-            address = served.stdout.readline().split(": ")[0].replace("127.0.0.1", "localhost")
+            line = served.stdout.readline()
+            address = line.split(": ")[0].replace("127.0.0.1", "localhost")
+            assert line.endswith(": trial\n")
             add = [SCRIPT, "analysts", "add", "ana", "--ledger", clinic / "ledger.sqlite"]
             token = subprocess.check_output(add, text=True).split()[-1]
             assert address.startswith("https://")
@@ -313,22 +291,6 @@ def test_the_file_is_served_by_tls(clinic):
             context = ssl.create_default_context(cafile=clinic / "cert.pem")
             with urllib.request.urlopen(f"{address}/login", context=context) as page:  # noqa: S310 - of this very server
                 assert "; secure" in page.headers["Set-Cookie"].lower()
-        finally:
-            served.terminate()
-            assert served.wait(60) in {0, -signal.SIGTERM}
-
-
-def test_the_file_is_served(clinic):
-    """The command of the file, with the token of the other command."""
-    environment = {"cwd": clinic, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([SCRIPT, "serve", "clinic.toml", "--port", "0"], **environment) as served:
-        try:
-            line = served.stdout.readline()
-            address = line.split(": ")[0]
-            made = [SCRIPT, "analysts", "add", "ana", "--ledger", clinic / "ledger.sqlite"]
-            token = subprocess.check_output(made, text=True).split()[-1]
-            assert line.endswith(": trial\n")
-            assert 20 < float(dp.connect(address, token=token).mean("age", epsilon=1)) < 90
         finally:
             served.terminate()
             assert served.wait(60) in {0, -signal.SIGTERM}

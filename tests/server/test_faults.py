@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import re
 import shutil
@@ -16,13 +17,13 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import dfprivacy as dp
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy.errors import BudgetExceeded, LedgerError
 from dfprivacy.remote import connect
+from dfprivacy.server.tokens import make_token, revoke_tokens
 
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="file descriptors are not passed here")
@@ -56,8 +57,6 @@ class Served:
     """Servers of one ledger on one socket, which outlives each of them."""
 
     def __init__(self, place, budget, name="ana"):
-        from dfprivacy.server.tokens import make_token
-
         self.place, self.budget = str(place), str(budget)
         self.listening = socket.create_server(("127.0.0.1", 0), backlog=100)
         self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
@@ -241,13 +240,13 @@ def test_a_full_disk_costs_nothing(small_disk, served, left):
 
 
 @on_both
-def test_two_servers_of_one_ledger_never_overspend(served):
+def test_two_servers_of_one_ledger_never_overspend(served, at_once):
     """Clients ask two servers for more than there is: all of it is spent, and not a part more."""
     servers = served(2)
     servers.start()
     times = []
 
-    def client(who):
+    def client():
         view, asked = servers.view(), 0
         try:
             while True:
@@ -256,11 +255,7 @@ def test_two_servers_of_one_ledger_never_overspend(served):
         except BudgetExceeded:
             times.append(asked)
 
-    clients = [threading.Thread(target=client, args=(who,)) for who in range(6)]
-    for each in clients:
-        each.start()
-    for each in clients:
-        each.join()
+    at_once(*[client] * 6)
 
     account = open_ledger(servers.place).account("served")
     assert sum(times) == len(account.answers()) == 40
@@ -270,8 +265,6 @@ def test_two_servers_of_one_ledger_never_overspend(served):
 @pytest.mark.skipif(not CLOCKS, reason="libfaketime is not installed")
 def test_clocks_that_jump_lose_nothing(served, tmp_path, monkeypatch):
     """Years ahead and back: charges, shares, replays and the order of releases stay; days of tokens count."""
-    from dfprivacy.server.tokens import make_token
-
     clock = tmp_path / "clock"
     clock.write_text("+0")
     for name, value in {
@@ -312,10 +305,8 @@ def test_a_client_that_breaks_off_gets_its_answer_for_nothing(served):
     """What was asked by a connection that was cut is kept, and replayed when it is asked again."""
     servers = served(1)
     view = servers.view()
-    body = (
-        b'{"method": "mean", "arguments": {"column": "x"}, "steps": [], "by": [], "epsilon": "1/4", "delta": null, '
-        b'"fresh": false}'
-    )
+    asked = {"method": "mean", "arguments": {"column": "x"}, "steps": [], "by": [], "epsilon": "1/4"}
+    body = json.dumps({**asked, "delta": None, "fresh": False}).encode()
     head = (
         f"POST /v1/ask/served HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {servers.token}\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
@@ -337,8 +328,6 @@ def test_a_client_that_breaks_off_gets_its_answer_for_nothing(served):
 
 def test_a_revoked_token_asks_nothing_more(served):
     """At once, on every server of the ledger, whatever else its analyst does."""
-    from dfprivacy.server.tokens import revoke_tokens
-
     servers = served(1)
     view = servers.view()
     view.mean("x", epsilon="1/4")
@@ -348,40 +337,3 @@ def test_a_revoked_token_asks_nothing_more(served):
         view.mean("x", epsilon="1/4")
     with pytest.raises(dp.ArgumentError, match="revoked"):
         connect(servers.url, token=servers.token)
-
-
-def test_many_questions_of_one_analyst_do_not_starve_another(tmp_path):
-    """While one analyst's questions fill the queue, another's is answered among the first."""
-    from starlette.testclient import TestClient
-
-    from dfprivacy.server.app import make_app
-    from dfprivacy.server.config import Limits, ServedTables
-    from dfprivacy.server.tokens import make_token
-
-    rows = pd.DataFrame({"x": np.arange(1000) / 1000})
-    view = dp.protect(rows, "fair", epsilon=10**6, bounds={"x": (0, 1)}, ledger=tmp_path / "ledger.sqlite")
-    ledger = view._target.account.ledger
-    tokens = {name: make_token(ledger, name) for name in ("ana", "bo")}
-    held = ServedTables({"fair": view}, ledger, limits=Limits(at_once=1, workers=2))
-    order = []
-    with TestClient(make_app(held)) as client:
-
-        def ask(name, at):
-            question = {"method": "mean", "arguments": {"column": "x"}, "by": [], "epsilon": "1", "delta": None}
-            steps = [["where", [{"x": {"between": [0, 0.5 + at / 1000]}}]]]
-            answer = client.post(
-                "/v1/ask/fair",
-                json={**question, "steps": steps, "fresh": False},
-                headers={"Authorization": f"Bearer {tokens[name]}"},
-            )
-            assert answer.status_code == 200
-            order.append(name)
-
-        many = [threading.Thread(target=ask, args=("ana", at)) for at in range(30)]
-        for each in many:
-            each.start()
-        ask("bo", 40)
-        for each in many:
-            each.join()
-
-    assert order.index("bo") < 25

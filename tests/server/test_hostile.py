@@ -31,12 +31,7 @@ class Server:
             {"weight": [50.0, 60.0, RARE, 70.0] * 50, "arm": ["a", "b"] * 100, "name": [CANARY] * 200}
         )
         self.view = dp.protect(
-            rows,
-            "trial",
-            epsilon=10**6,
-            bounds={"weight": (40, 160)},
-            categories={"arm": ["a", "b"]},
-            ledger=path,
+            rows, "trial", epsilon=10**6, bounds={"weight": (40, 160)}, categories={"arm": ["a", "b"]}, ledger=path
         )
         ledger = self.view._target.account.ledger
         self.token = make_token(ledger, "ana")
@@ -68,14 +63,10 @@ def server(tmp_path_factory):
 
 
 GOOD = {
-    "method": "mean",
-    "arguments": {"column": "weight"},
-    "steps": [["where", [{"weight": {"between": [45, 150]}}]], ["select", ["weight", "arm"]]],
-    "by": ["arm"],
-    "epsilon": "1/10",
-    "delta": None,
-    "fresh": False,
-}
+    "method": "mean", "arguments": {"column": "weight"},
+    "steps": [["where", [{"weight": {"between": [45, 150]}}]], ["select", ["weight", "arm"]]], "by": ["arm"],
+    "epsilon": "1/10", "delta": None, "fresh": False,
+}  # fmt: skip
 OTHERS = [
     {**GOOD, "method": "histogram", "arguments": {"column": "weight", "bins": 5}, "by": []},
     {**GOOD, "method": "quantile", "arguments": {"column": "weight", "q": [0.25, 0.5]}, "by": [], "delta": "0"},
@@ -100,58 +91,18 @@ OTHERS = [
     },
 ]
 ODD = [
-    None,
-    True,
-    0,
-    -1,
-    1e308,
-    10**400,
-    "",
-    "rest",
-    "1e9999999",
-    "1/0",
-    "nan",
-    "0." + "1" * 4000,
-    "__class__",
-    "_target",
-    "__import__('os').system('true')",
-    "<script>alert(1)</script>",
-    "\x1b[2J\u202e\x00",
-    "\ud800",
-    "x" * 100_000,
-    [],
-    {},
-    [[]] * 1000,
-    {"$tuple": [1, 2]},
-    {"$range": [0, 10**18, 1]},
-    {"$range": [0, 10**9, 1]},
-    {"$release": {"type": "Value", "value": 1}},
-    {"$release": 5},
-    {"$found": [1, 2]},
-    {"$found": ["a", "b", "c"]},
-    {"col": "weight"},
-    {"between": [5, 1]},
-    {"in": list(range(5000))},
-    {"is": "present"},
-    {"exec": ["1"]},
-    ["where", [{"name": {"in": [CANARY]}}]],
-    ["sample", "1/2"],
-    ["sample", "1e-9999999"],
-    ["per", ["name", {"weight": "mean"}]],
-    ["declare", {"bounds": {"weight": [40, 10**9]}}],
+    None, True, 0, -1, 1e308, 10**400, "", "rest", "1e9999999", "1/0", "nan", "0." + "1" * 4000, "__class__",
+    "_target", "__import__('os').system('true')", "<script>alert(1)</script>", "\x1b[2J\u202e\x00", "\ud800",
+    "x" * 100_000, [], {}, [[]] * 1000, {"$tuple": [1, 2]}, {"$range": [0, 10**18, 1]}, {"$range": [0, 10**9, 1]},
+    {"$release": {"type": "Value", "value": 1}}, {"$release": 5}, {"$found": [1, 2]}, {"$found": ["a", "b", "c"]},
+    {"col": "weight"}, {"between": [5, 1]}, {"in": list(range(5000))}, {"is": "present"}, {"exec": ["1"]},
+    ["where", [{"name": {"in": [CANARY]}}]], ["sample", "1/2"], ["sample", "1e-9999999"],
+    ["per", ["name", {"weight": "mean"}]], ["declare", {"bounds": {"weight": [40, 10**9]}}],
     ["declare", {"bounds": {"name": "find"}, "categories": {"name": [CANARY + "x"]}}],
     ["with_columns", {"w": {"formula": {"/": [{"col": "weight"}, 0]}, "bounds": [0, 1]}}],
-    ["with_columns", {"w": {"formula": {"**": [{"col": "weight"}, 10**9]}, "bounds": None}}],
-    ["lookup", "x"],
-    "histogram",
-    "quantile",
-    "value_counts",
-    "ols",
-    "kme_release",
-    "gmm_fit",
-    "report",
-    "mean_own",
-]
+    ["with_columns", {"w": {"formula": {"**": [{"col": "weight"}, 10**9]}, "bounds": None}}], ["lookup", "x"],
+    "histogram", "quantile", "value_counts", "ols", "kme_release", "gmm_fit", "report", "mean_own",
+]  # fmt: skip
 DEEP = {
     "lists": "[" * 100_000,
     "dictionaries": '{"a":' * 100_000,

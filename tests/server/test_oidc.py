@@ -7,6 +7,7 @@ import datetime as dt
 import ipaddress
 import json
 import ssl
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from dfprivacy.cli import main
-from dfprivacy.errors import ArgumentError, LedgerError, MissingDependency
+from dfprivacy.errors import ArgumentError, BudgetExceeded, LedgerError, MissingDependency
 from dfprivacy.server.config import read_config
 
 jwt = pytest.importorskip("jwt")
@@ -140,9 +141,8 @@ def test_what_was_said_of_an_analyst_holds(served, provider):
     served.connect()  # opens the account
     assert analysts(served, "add", name, "--oidc", "--cap", "0.5") == 0
     view = served.connect(provider.token())
-    with pytest.raises(Exception, match="share") as caught:
+    with pytest.raises(BudgetExceeded, match="share"):
         view.mean("age", epsilon=1)
-    assert type(caught.value).__name__ == "BudgetExceeded"
 
     assert analysts(served, "revoke", name) == 0
     refused(served, provider.token())
@@ -173,39 +173,17 @@ def test_tokens_that_do_not_count(served, provider):
     head, body, signature = good.split(".")
     other = base64.urlsafe_b64encode(json.dumps({"email": "bo@clinic.example"}).encode()).decode().rstrip("=")
     unsigned = provider.token(algorithm="none", secret="")
-    for token in (
-        provider.token(exp=now - 60),
-        provider.token(exp=None),
-        provider.token(nbf=now + 600),
-        provider.token(iat=now + 600),
-        provider.token(aud="another"),
-        provider.token(aud=None),
-        provider.token(iss=provider.url + "/"),
-        provider.token(iss=None),
-        provider.token(kid="unknown"),
-        provider.token(kid="two"),
-        provider.token(email="bo@clinic.example"),
-        provider.token(email="ANA@clinic.example"),
-        provider.token(email=" ana@clinic.example"),
-        provider.token(email=None),
-        provider.token(email=["ana@clinic.example"]),
-        provider.token(email="ana\udcff"),
-        provider.token(email_verified=None),
-        provider.token(email_verified=False),
-        provider.token(email_verified="true"),
-        provider.token(algorithm="RS512"),
-        provider.token(algorithm="PS256"),
-        strange.token(),
-        signed_with_the_public_key(provider, "HS256"),
-        unsigned,
-        head + "." + body + ".",
-        head + "." + other + "." + signature,
-        "..",
-        "a.b.c",
-        head + ".." + signature,
-        good + "x",
-        "." * 5000,
-    ):
+    name = "ana@clinic.example"
+    claims = [
+        {"exp": now - 60}, {"exp": None}, {"nbf": now + 600}, {"iat": now + 600}, {"aud": "another"}, {"aud": None},
+        {"iss": provider.url + "/"}, {"iss": None}, {"kid": "unknown"}, {"kid": "two"}, {"email": "bo@clinic.de"},
+        {"email": name.replace("ana", "ANA")}, {"email": f" {name}"}, {"email": None}, {"email": [name]},
+        {"email": "ana\udcff"}, *({"email_verified": said} for said in (None, False, "true")),
+        {"algorithm": "RS512"}, {"algorithm": "PS256"},
+    ]  # fmt: skip
+    parts = [f"{head}.{body}.", f"{head}.{other}.{signature}", "..", "a.b.c", f"{head}..{signature}", good + "x"]
+    forged = [strange.token(), signed_with_the_public_key(provider, "HS256"), unsigned]
+    for token in [*(provider.token(**each) for each in claims), *forged, *parts, "." * 5000]:
         refused(served, token)
     strange.close()
     assert served.held.ledger.accounts()[0].total_charged() == 0
@@ -296,17 +274,10 @@ def test_a_provider_with_a_certificate_of_the_clinic_s_own_authority(clinic, ser
     provider.close()
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"issuer": "https://evil.example"},
-        {"jwks_uri": "http://192.0.2.1/keys"},
-        {"jwks_uri": "file:///etc/passwd"},
-        {"jwks_uri": None},
-        {"status": 302},
-        {"status": 500},
-    ],
-)
+@pytest.mark.parametrize("changed", [
+    {"issuer": "https://evil.example"}, {"jwks_uri": "http://192.0.2.1/keys"}, {"jwks_uri": "file:///etc/passwd"},
+    {"jwks_uri": None}, {"status": 302}, {"status": 500},
+])  # fmt: skip
 def test_keys_that_cannot_be_trusted_are_not_there(provider, served, changed):
     """Of another provider, from where there is no TLS, or from where one is sent: the client is told to wait."""
     provider.changed = changed
@@ -348,18 +319,16 @@ def test_keys_of_other_kinds_are_left_out(provider, served):
     assert issuer.analyst(provider.token(kid="enc")) is None
 
 
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ('"x"', "does not say which identity provider"),
-        ('{issuer = "https://id.example"}', "does not say which identity provider"),
-        ('{issuer = "https://id.example", audience = ""}', "does not say which identity provider"),
-        ('{issuer = "https://id.example", audience = "a", secret = "b"}', "does not say which identity provider"),
-        ('{issuer = "http://id.example", audience = "a"}', "is no address with https://"),
-        ('{issuer = "id.example", audience = "a"}', "is no address with https://"),
-        ('{issuer = "https://[x", audience = "a"}', "is no address with https://"),
-    ],
-)
+UNSAID, NO_ADDRESS = "does not say which identity provider", "is no address with https://"
+
+
+@pytest.mark.parametrize(("said", "why"), [
+    ('"x"', UNSAID), ('{issuer = "https://id.example"}', UNSAID),
+    ('{issuer = "https://id.example", audience = ""}', UNSAID),
+    ('{issuer = "https://id.example", audience = "a", secret = "b"}', UNSAID),
+    *((f'{{issuer = "{issuer}", audience = "a"}}', NO_ADDRESS)
+      for issuer in ("http://id.example", "id.example", "https://[x")),
+])  # fmt: skip
 def test_a_file_that_does_not_say_which_provider_it_is(clinic, said, why):
     """It is refused before anything is served."""
     file = clinic / "clinic.toml"
@@ -374,7 +343,7 @@ def test_a_provider_needs_its_library(clinic, monkeypatch):
     file = clinic / "clinic.toml"
     file.write_text('oidc = {issuer = "https://id.example", audience = "a", claim = "sub"}\n' + file.read_text())
     assert read_config(file).issuer.claim == "sub"
-    monkeypatch.setitem(__import__("sys").modules, "jwt", None)
+    monkeypatch.setitem(sys.modules, "jwt", None)
 
     with pytest.raises(MissingDependency, match="the package jwt"):
         read_config(file)

@@ -65,6 +65,8 @@ def test_a_form_from_elsewhere_does_nothing(serve):
         assert browser.status == 403
         assert "not sent from this page" in browser.text
         browser.open("logout", {} | {k: v.encode(errors="surrogateescape") for k, v in csrf.items()}, follow=False)
+    for body in (b"\xff\xfe", b"a=1&" * 50, b"x" * 100_000, b"csrf=%00&name=%FF"):  # forms that are none
+        assert browser.open("analysts", body).status == browser.open("login", body).status == 403
     assert browser.open("analysts").status == 200
     assert served.connect().budget.spent == 0  # the token counts still
 
@@ -96,34 +98,26 @@ def test_the_login_is_a_cookie_that_only_this_server_sees(serve):
     browser.cookies["dfprivacy"] = after
     assert browser.open("", follow=False).status == 303
 
+    other = served.browser()
+    revoke_tokens(served.held.ledger, "carla")  # the page asks the ledger every time
+    assert other.open("", follow=False).status == 303
+
 
 def test_headers_of_every_page(serve):
     """Nothing is loaded from anywhere else, framed, guessed, kept or told to others."""
     browser = serve().browser()
     for page in ("login", "style.css", *PAGES):
-        check_headers(browser.open(page))
-
-
-def check_headers(browser):
-    headers = browser.headers
-    policy = dict(each.strip().split(" ", 1) for each in headers["Content-Security-Policy"].split(";"))
-    assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
-    assert policy["form-action"] == "'self'"
-    assert "script-src" not in policy
-    assert headers["X-Frame-Options"] == "DENY"
-    assert headers["X-Content-Type-Options"] == "nosniff"
-    assert headers["Referrer-Policy"] == "no-referrer"
-    assert headers["Cache-Control"] == "no-store"
-    assert not re.search(r"<script|javascript:|https?://|@import|\son\w+=", browser.text.replace("&lt;script", ""))
-
-
-def test_a_token_that_is_revoked_ends_the_login(serve):
-    """The page asks the ledger every time."""
-    served = serve()
-    browser = served.browser()
-    revoke_tokens(served.held.ledger, "carla")
-
-    assert browser.open("", follow=False).status == 303
+        headers = browser.open(page).headers
+        policy = dict(each.strip().split(" ", 1) for each in headers["Content-Security-Policy"].split(";"))
+        assert policy["default-src"] == policy["base-uri"] == policy["frame-ancestors"] == "'none'"
+        assert policy["form-action"] == "'self'"
+        assert "script-src" not in policy
+        said = [headers[f"X-{name}"] for name in ("Frame-Options", "Content-Type-Options")]
+        assert [*said, headers["Referrer-Policy"], headers["Cache-Control"]] == [
+            "DENY", "nosniff", "no-referrer", "no-store",
+        ]  # fmt: skip
+        text = browser.text.replace("&lt;script", "")
+        assert not re.search(r"<script|javascript:|https?://|@import|\son\w+=", text)
 
 
 def test_budgets_and_questions(serve):
@@ -268,34 +262,21 @@ def test_an_approved_answer_that_is_never_given_again_is_given_to_its_analyst(se
     assert view.budget.spent == 0.5
 
 
-def test_refuse_with_a_word(serve):
-    """The analyst reads why, and nothing is charged."""
+def test_what_is_refused_or_cannot_be_paid(serve):
+    """The analyst reads why, and nothing is charged; what cannot be paid goes on waiting, or does not wait."""
     served = serve("approve = true\n")
-    view = served.connect()
-    with pytest.raises(AwaitingApproval):
-        view.mean("weight", epsilon=0.5)
-    with pytest.raises(AwaitingApproval):
-        view.mean("age", epsilon=0.5)
+    view, other = served.connect(), served.connect(make_token(served.held.ledger, "bo"))
+    for asked, column, epsilon in ((view, "weight", 0.5), (view, "weight", 15), (other, "age", 15)):
+        with pytest.raises(AwaitingApproval):
+            asked.mean(column, epsilon=epsilon)
     browser = served.browser().open("waiting")
     assert browser.text.index("weight") < browser.text.index("&#39;age&#39;")
     browser.send("waiting", decision="refuse", why="Not <b>this</b> one.")
 
     with pytest.raises(ArgumentError, match=r"The custodian refused the question: Not <b>this</b> one\."):
         view.mean("weight", epsilon=0.5)
-    assert browser.text.count("<article") == 1
-    assert view.budget.spent == 0
-
-
-def test_what_cannot_be_paid_cannot_be_approved(serve):
-    """It goes on waiting, and both read why; what cannot be paid when it is asked does not wait."""
-    served = serve("approve = true\n")
-    view, other = served.connect(), served.connect(make_token(served.held.ledger, "bo"))
-    with pytest.raises(AwaitingApproval):
-        view.mean("weight", epsilon=15)
-    with pytest.raises(AwaitingApproval):
-        other.mean("age", epsilon=15)
-    browser = served.browser()
-    browser.open("waiting").send("waiting", 1, decision="approve")
+    assert (browser.text.count("<article"), view.budget.spent) == (2, 0)
+    browser.send("waiting", 1, decision="approve")
     assert "Asked by bo" in browser.text
 
     browser.open("waiting").send("waiting", decision="approve")
@@ -341,14 +322,6 @@ def test_the_record_is_that_of_the_command_line(serve, clinic, capsys):
     (row,) = csv.DictReader(io.StringIO(browser.text))
     assert (row["analyst"], row["epsilon"]) == ("ana", "1/2")
     assert json.loads(browser.open("record.json").text)["accounts"][0]["questions"][0]["analyst"] == "ana"
-
-
-def test_forms_that_are_none(serve):
-    """Long, deep or broken forms have no fields."""
-    browser = serve().browser()
-    for body in (b"\xff\xfe", b"a=1&" * 50, b"x" * 100_000, b"csrf=%00&name=%FF"):
-        assert browser.open("analysts", body).status == 403
-        assert browser.open("login", body).status == 403
 
 
 def test_shares_are_shown_as_bars(serve, clinic, capsys):

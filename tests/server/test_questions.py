@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import threading
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import dfprivacy as dp
+from dfprivacy.server.tokens import make_token
 
 TestClient = pytest.importorskip("starlette.testclient").TestClient
 MEAN = {
-    "method": "mean",
-    "arguments": {"column": "x"},
-    "steps": [],
-    "by": [],
-    "epsilon": "1",
-    "delta": None,
+    "method": "mean", "arguments": {"column": "x"}, "steps": [], "by": [], "epsilon": "1", "delta": None,
     "fresh": False,
-}
+}  # fmt: skip
 
 
 class Server:
@@ -41,21 +36,11 @@ class Server:
         self.client = TestClient(make_app(self.held))
 
     def token(self, name, **given):
-        from dfprivacy.server.tokens import make_token
-
         return make_token(self.ledger, name, **given)
 
     def ask(self, token, table="visits", **given):
         """Ask for a mean; the status, and what was said."""
-        plain = {
-            "method": "mean",
-            "arguments": {"column": "x"},
-            "steps": [],
-            "by": [],
-            "epsilon": "1",
-            "delta": None,
-        }
-        return self.send(token, f"ask/{table}", {**plain, "fresh": False, **given})
+        return self.send(token, f"ask/{table}", {**MEAN, **given})
 
     def send(self, token, path, body=None):
         headers = {"Authorization": f"Bearer {token}"}
@@ -84,22 +69,14 @@ def served(tmp_path):
 
 
 @pytest.mark.parametrize("fresh", [False, True])
-def test_the_same_question_at_one_moment_is_paid_once(served, fresh):
+def test_the_same_question_at_one_moment_is_paid_once(served, fresh, at_once):
     """Whoever asks while it is being answered waits, and gets the same at no charge; measured anew, each pays."""
     server = served(workers=8)
     tokens = [server.token(name) for name in ("ana", "bo", "cem", "dee", "eve", "fay")]
-    together, answers = threading.Barrier(len(tokens)), []
-
-    def ask(token):
-        together.wait()
-        answers.append(server.ask(token, fresh=fresh))
+    answers = []
 
     with server.client:
-        threads = [threading.Thread(target=ask, args=(token,)) for token in tokens]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        at_once(*(lambda token=token: answers.append(server.ask(token, fresh=fresh)) for token in tokens))
 
     assert [status for status, _ in answers] == [200] * 6
     times = 6 if fresh else 1
@@ -137,12 +114,8 @@ def test_a_table_of_others_looks_like_none(served):
 
     assert server.send(every, "tables") == (200, [{"name": "visits"}, {"name": "labs"}])
     assert server.send(ana, "tables") == (200, [{"name": "visits"}])
-    for path, body in (
-        ("table", None),
-        ("public", None),
-        ("ask", MEAN),
-        ("account", {"asked": "total_charged", "given": []}),
-    ):
+    account = {"asked": "total_charged", "given": []}
+    for path, body in (("table", None), ("public", None), ("ask", MEAN), ("account", account)):
         theirs, none = (server.send(ana, f"{path}/{name}", body) for name in ("labs", "nothing"))
         assert theirs == none
         assert theirs[0] == 404
@@ -215,64 +188,30 @@ def digests(ledger):
     return ledger.read(table.select().with_only_columns(table.c.description_sha256).distinct(), tuple)
 
 
-def test_an_analyst_of_some_tables_connects_to_them(serve):
-    """The view has all that it has for others: a budget, releases, explanations."""
-    served = serve()
-    from dfprivacy.server.tokens import make_token
-
-    view = served.connect(make_token(served.held.ledger, "dee", tables=["trial"]))
-    served.connect().mean("age", epsilon=1)
-    answer = view.mean("age", epsilon=1)
-
-    assert answer.privacy.replayed  # what others paid for is replayed to whoever asks the same
-    assert view.explain("mean", "age", epsilon=0.5).epsilon == 0.5
-    assert view.budget.spent == 1
-    assert len(view.releases) == 0
-    view.mean("weight", epsilon=1)
-    assert len(view.releases) == 1
-    assert "analyst, of trial, without end" in served.browser().open("analysts").text
-    with pytest.raises(dp.ArgumentError, match="no table 'trial' for you"):
-        served.connect(make_token(served.held.ledger, "eve", tables=["other"]))
-
-
 def test_a_custodian_s_token_asks_nothing(served):
     """It is refused at every entrance of analysts, with a word, and nothing is charged."""
     server = served()
     token = server.token("carla", role="custodian")
 
-    for path, body in (
-        ("hello", None),
-        ("tables", None),
-        ("table/visits", None),
-        ("public/visits", None),
-        ("ask/visits", MEAN),
-        ("account/visits", {"asked": "spent", "given": []}),
-        ("table/nothing", None),
-    ):
+    account = {"asked": "spent", "given": []}
+    looked = [(path, None) for path in ("hello", "tables", "table/visits", "public/visits", "table/nothing")]
+    for path, body in [*looked, ("ask/visits", MEAN), ("account/visits", account)]:
         status, said = server.send(token, path, body)
         assert (status, said["error"]) == (403, "ArgumentError")
         assert said["what"] == "A custodian's token is for the page, and asks nothing."
     assert server.spent == 0
 
 
-def test_a_cap_on_questions_that_wait(served):
+def test_a_cap_on_questions_that_wait(served, at_once):
     """Beyond it a question is not written down; one that waits can be asked again, and others have a cap each."""
     from dfprivacy.server.questions import refuse_question, waiting_questions
 
     server = served(approve=True, waiting=3, at_once=8)
     ana, bo = server.token("ana"), server.token("bo")
-    together, answers = threading.Barrier(8), []
-
-    def ask(at):
-        together.wait()
-        answers.append(server.ask(ana, epsilon=f"1/{at}"))
+    answers = []
 
     with server.client:
-        threads = [threading.Thread(target=ask, args=(at + 1,)) for at in range(8)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        at_once(*(lambda at=at: answers.append(server.ask(ana, epsilon=f"1/{at + 1}")) for at in range(8)))
 
     assert sorted(status for status, _ in answers) == [400] * 5 + [409] * 3
     assert {said["what"] for status, said in answers if status == 400} == {
@@ -286,3 +225,35 @@ def test_a_cap_on_questions_that_wait(served):
     assert server.ask(ana, epsilon="5")[0] == 409
     assert server.ask(ana, epsilon="6")[0] == 400
     assert server.spent == 0
+
+
+def test_many_questions_of_one_analyst_do_not_starve_another(served, at_once):
+    """While one analyst's questions fill the queue, another's is answered among the first."""
+    server, order = served(at_once=1, workers=2), []
+    ana, bo = server.token("ana"), server.token("bo")
+
+    def ask(token, at):
+        steps = [["where", [{"x": {"between": [0, 0.5 + at / 1000]}}]]]
+        assert server.ask(token, steps=steps, epsilon="1/10")[0] == 200
+        order.append(token)
+
+    with server.client:
+        at_once(*(lambda at=at: ask(ana, at) for at in range(30)), lambda: ask(bo, 40))
+
+    assert order.index(bo) < 25
+
+
+def test_an_analyst_of_some_tables_connects_to_them(serve):
+    """The view has all that it has for others: a budget, releases, explanations."""
+    served = serve()
+    view = served.connect(make_token(served.held.ledger, "dee", tables=["trial"]))
+    served.connect().mean("age", epsilon=1)
+
+    assert view.mean("age", epsilon=1).privacy.replayed  # whoever asks the same reads what others paid for
+    assert view.explain("mean", "age", epsilon=0.5).epsilon == 0.5
+    assert (view.budget.spent, len(view.releases)) == (1, 0)
+    view.mean("weight", epsilon=1)
+    assert len(view.releases) == 1
+    assert "analyst, of trial, without end" in served.browser().open("analysts").text
+    with pytest.raises(dp.ArgumentError, match="no table 'trial' for you"):
+        served.connect(make_token(served.held.ledger, "eve", tables=["other"]))
