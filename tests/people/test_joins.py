@@ -274,7 +274,7 @@ REFUSED = {
 }  # fmt: skip
 TABLE = pa.table({"pid": [1, 2], "x": [1.0, 2.0]})
 OF_TABLES = {
-    "another type": (OTHER_KIND, {"categories": {}}, "(integers|text) in one table and (integers|text) in the other"),
+    "another type": (OTHER_KIND, {"categories": {}}, "(integers|text) in one table and (integers|text)"),
     "another library": (pl.DataFrame(PEOPLE[:3], schema=["pid", "y", "h"], orient="row"), {}, "held by one engine"),
     "own": (None, {"unit": "pid", "max_rows": 1, "unit_missing": "own"}, "unit_missing='own'"),
     "too many": (None, {"unit": "pid", "max_rows": 1 << 20}, "at most 1048576 can count"),

@@ -127,7 +127,8 @@ def test_a_mechanism_is_both_halves_when_called():
         (lambda: 0, "no parameter for the result of the first"),
         (lambda *, a: 0, "no parameter for the result of the first"),
         (lambda measured, b: 0, "do not fit together: non-default argument"),
-        (lambda measured, **more: 0, "cannot be passed by name"), (lambda measured, epsilon=1: 0, "a name that dfprivacy uses"),
+        (lambda measured, **more: 0, "cannot be passed by name"),
+        (lambda measured, epsilon=1: 0, "a name that dfprivacy uses"),
     ]),
 ])  # fmt: skip
 def test_halves_that_do_not_fit_are_refused(first, second, why):

@@ -299,7 +299,7 @@ REFUSED = {
     "public": (differently(public=["age"]), DIFFERENTLY),
     "no bounds": (differently(bounds={}), "In 'two': Column 'age' has no bounds"),
     "no column": (differently(df=table(2)[["arm"]], bounds={}), "In 'two': There is no column 'age'"),
-    "grouped": (lambda _: (protect("one").group_by("arm"), protect("two")), "cannot be used in a question about two views"),
+    "grouped": (lambda _: (protect("one").group_by("arm"), protect("two")), "in a question about two views"),
     "another grouped": (lambda _: (protect("one"), protect("two").group_by("arm")), "takes a view"),
     "no view": (lambda _: (protect("one"), "two"), "takes a view, not str"),
     "a frame": (lambda _: (protect("one"), table(1)), "made of public values only"),
