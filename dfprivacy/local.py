@@ -80,7 +80,7 @@ class RowLabels(ABC):
 
 @dataclass(frozen=True)
 class Messages:
-    """Randomised labels, one for each row, as a mechanism receives them from `Curator.randomize`.
+    """Randomised labels, one for each row, as a mechanism receives them from ``curator.randomize``.
 
     Attributes
     ----------

@@ -246,7 +246,7 @@ class DiscoveredKeys:
 
 @dataclass(frozen=True)
 class SurveyedColumn:
-    """Values of one column whose noisy number of rows reaches a threshold, as `Curator.survey` returns them.
+    """Values of one column whose noisy number of rows reaches a threshold, as ``curator.survey`` returns them.
 
     Attributes
     ----------
