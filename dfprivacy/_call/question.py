@@ -193,7 +193,7 @@ class Question(Call):
             raise mechanism_failure(self.mechanism, void) from void
         if spared:  # what one group has paid, all have: only what is kept of every group is spared
             spared = min([spared, *(self._plan_table(table, kept)[2] for table in tables[1:])])
-        if self._implied_answer() is not None:
+        if self._kept_answer() is not None or self._implied_answer() is not None:
             spared = self.epsilon
         account = self.target.payer
         gaussian = {"Gaussian" in noise.kind for noise in planner.measured if noise.delta}

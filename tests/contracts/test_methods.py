@@ -76,12 +76,14 @@ def test_a_question_is_paid_once(question):
 
     answer, spent = asked(), asked.spent
     again, cheaper = asked(), asked(epsilon=0.5)
+    left = asked.part.explain(asked.method, **asked.given).left
 
     assert {0} == set(free)
     assert f"{asked.method} " in shown[0]
     assert explained.epsilon == 1
     assert all(0 < each <= 1 for each in spent)
     assert answer == again == cheaper
+    assert left == 0
     assert spent == asked.spent
     assert list(asked.view.releases) == [answer]
     assert "spent" in repr(asked.view.budget)
