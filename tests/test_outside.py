@@ -161,8 +161,8 @@ POSITIONS = {
     "kernel_two_sample by": (lambda view: view.kernel_two_sample(["x"], "e", epsilon=1), ""),
     "moments by": (lambda view: view.moments(["x"], "g", epsilon=1), ""),
     "ttest popmean": (lambda view: view.ttest("x", 0.5, epsilon=1), "or write popmean=0.5."),
-    "ttest side": (lambda view: view.ttest("x", "g", "less", epsilon=1), "such as ttest(..., alternative='less')."),
-    "ztest": (lambda view: view.ztest("x", 0.5, 3, epsilon=1), "such as ztest(..., popmean=0.5, sigma=3)."),
+    "ttest side": (lambda view: view.ttest("x", "g", "less", epsilon=1), "ttest(..., alternative='less')."),
+    "ztest": (lambda view: view.ztest("x", 0.5, 3, epsilon=1), "ztest(..., popmean=0.5, sigma=3)."),
     "gmm_fit": (lambda view: view.gmm_fit(["x", "t"], 3, epsilon=1), "or write n_components=3."),
 }
 

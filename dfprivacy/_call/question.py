@@ -17,7 +17,8 @@ from dfprivacy._call.call import Call, mechanism_failure, name_mechanism_in_erro
 from dfprivacy._call.explanation import Explanation, recommend_bounds
 from dfprivacy._call.implied_answers import implied_answer
 from dfprivacy._call.payment import CallPayer, PlanPayer, Target, total_delta, total_epsilon
-from dfprivacy._ledger.calls import CallSelection
+from dfprivacy._ledger.calls import CallSelection, split_price
+from dfprivacy._ledger.store import DAMAGE
 from dfprivacy._measure.curator import Curator, Holder, Planner
 from dfprivacy._measure.kept_measurements import ResultCache
 from dfprivacy._measure.steps import GroupRunner
@@ -31,12 +32,14 @@ from dfprivacy.release import Exact, Privacy, Release
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dfprivacy._ledger.calls import KeptAnswer
     from dfprivacy._measure.evaluate import Table
     from dfprivacy.mechanism import Mechanism
     from dfprivacy.schema import Column
 
 __all__ = ["Question", "answer_owner", "question_of_release", "remember_question"]
 
+_MOST_ANSWERS = 20  # that are read to find one at a higher price
 _QUESTIONS: dict[int, tuple[weakref.ref[Release], Question]] = {}
 
 
@@ -83,16 +86,24 @@ class Question(Call):
         if self.fresh or self.question_texts is None:
             return None
         text, wide = self.question_texts
-        payer = self.target.payer
-        kept = payer.answer(wide, text)
+        kept = self.target.payer.answer(wide, text)
         if kept is None and "rest" not in self.words:
-            calls, price = CallSelection(self.mechanism.name), (self.epsilon, self.delta)
-            dearer = payer.question_at_higher_price(self.question_texts, calls, price)
-            kept = None if dearer is None else payer.answer(dearer)
+            kept = self._answer_at_higher_price()
         if kept is None:
             return None
         release = Release.from_dict(kept.release)
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
+
+    def _answer_at_higher_price(self) -> KeptAnswer | None:
+        """Return the answer to the same question at the highest price, which is at least the asked one."""
+        same, found = {split_price(text)[0] for text in self.question_texts or ()}, []
+        for answer in self.target.payer.newest_answers(CallSelection(self.mechanism.name), _MOST_ANSWERS):
+            with suppress(*DAMAGE):  # in a question, and where its price is "rest"
+                question, price = split_price(answer.question or "")
+                epsilon, delta = map(Fraction, price)  # type: ignore[arg-type]
+                if question in same and epsilon >= self.epsilon and delta >= self.delta:
+                    found.append((epsilon, answer.id, answer))
+        return max(found)[2] if found else None
 
     def _implied_answer(self) -> Release | None:
         """Compute the answer from the releases of other questions, if that is as accurate as a paid answer."""

@@ -55,7 +55,6 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_MOST_QUESTIONS = 50  # that are read to find one at a higher price
 _by_name = operator.attrgetter("name")  # in one order every transaction locks accounts: none waits in a circle
 
 
@@ -376,39 +375,6 @@ class Account:
         )
         return found[0] if found else None
 
-    def question_at_higher_price(
-        self, questions: Sequence[str], wanted: CallSelection, price: tuple[Fraction, Fraction]
-    ) -> str | None:
-        """Return the same question as it was answered at the highest price that is at least the given one.
-
-        Parameters
-        ----------
-        questions : sequence of str
-            The question, as canonical JSON in one or several forms.
-        wanted : CallSelection
-            The calls of the method, of which the newest 50 answers are read.
-        price : tuple of Fraction
-            Epsilon and delta.
-
-        Returns
-        -------
-        str or None
-            The question as canonical JSON, to give to `answer`; None if there is no such answer.
-        """
-        table = tables().answers
-        newest = _newest_first(self._select_calls(wanted, table), table, _MOST_QUESTIONS)
-        kept = self.ledger.read(newest.with_only_columns(table.c.question), lambda row: row.question)
-        found: list[tuple[Fraction, str]] = []
-        with self.ledger.reporting_damage():
-            same = {_split_price(each)[0] for each in questions}
-            for text in filter(None, kept):
-                rest, (epsilon, delta) = _split_price(text)
-                if rest in same and epsilon != "rest":
-                    paid = read_fraction(epsilon), read_fraction(delta)
-                    if all(map(operator.ge, paid, price)):
-                        found.append((paid[0], text))
-        return max(found)[1] if found else None
-
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return kept measurements by the digest of their description and their kind of noise.
 
@@ -644,11 +610,9 @@ class JointAccount:
         """Return the newest answer to the first of several questions that has an answer, else None."""
         return self.first.answer(*questions)
 
-    def question_at_higher_price(
-        self, questions: Sequence[str], wanted: CallSelection, price: tuple[Fraction, Fraction]
-    ) -> str | None:
-        """Return the same question as it was answered at a higher price; see `Account.question_at_higher_price`."""
-        return self.first.question_at_higher_price(questions, wanted, price)
+    def newest_answers(self, wanted: CallSelection, most: int) -> list[KeptAnswer]:
+        """Return the newest answers to the selected questions, which the first account has."""
+        return self.first.newest_answers(wanted, most)
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return kept measurements of the two tables together, which the first account has."""
@@ -666,13 +630,6 @@ class JointAccount:
 def filter_columns(accountant: Accountant, spent: Spent) -> dict[str, str]:
     """Return an account's filters and their spent sums, as values by column of the ledger."""
     return {"accountant": json.dumps(accountant.to_dict()), "spent": json.dumps(spent.to_list())}
-
-
-def _split_price(question: str) -> tuple[str, tuple[object, object]]:
-    """Split a question, canonical JSON, into the rest of it and its price."""
-    plain = dict(json.loads(question))
-    epsilon, delta = plain.pop("price")
-    return json.dumps(plain), (epsilon, delta)
 
 
 def _newest_first(query: Select[Any], table: Table, most: int | None) -> Select[Any]:

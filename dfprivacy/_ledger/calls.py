@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Row
 
-__all__ = ["CallRecord", "CallSelection", "ChargeRecord", "KeptAnswer", "call_record", "question_as_python"]
+__all__ = [
+    "CallRecord",
+    "CallSelection",
+    "ChargeRecord",
+    "KeptAnswer",
+    "call_record",
+    "question_as_python",
+    "split_price",
+]
 
 
 @dataclass(frozen=True)
@@ -170,6 +178,13 @@ def question_as_python(question: Mapping[str, Any]) -> str:
     by = question.get("group_by") or []
     sentence += f" where {' and '.join(where)}" if where else ""
     return sentence + (f" by {by if isinstance(by, str) else ', '.join(by)}" if by else "")
+
+
+def split_price(question: str) -> tuple[str, tuple[str, str | None]]:
+    """Split a question, as canonical JSON, into the question without its price, and the price."""
+    plain = dict(json.loads(question))
+    epsilon, delta = plain.pop("price")
+    return json.dumps(plain), (epsilon, delta)
 
 
 def _read_time(name: str, given: object) -> str:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
-    from fractions import Fraction
 
     from dfprivacy._call.question import Question
     from dfprivacy._ledger.calls import CallRecord, KeptAnswer
@@ -82,12 +81,6 @@ class OwnAccount(Account):
     def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[KeptAnswer]:
         """Return the newest answers to questions of the analyst."""
         return super().newest_answers(self._own_calls(wanted), most, skipped)
-
-    def question_at_higher_price(
-        self, questions: Sequence[str], wanted: CallSelection, price: tuple[Fraction, Fraction]
-    ) -> str | None:
-        """Return the same question as the analyst was answered it at a higher price."""
-        return super().question_at_higher_price(questions, self._own_calls(wanted), price)
 
     def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
         """Count the analyst's charges or answers."""

@@ -56,7 +56,7 @@ def test_a_share_is_kept_to_the_last_digit(ledger, ask):
         ask(view, "bo", 0.5)
     ask(view, "bo", 0.25)
     assert view.budget.spent == Fraction(4, 3)
-    assert view._target.account.check() is None
+    assert view._target.account.check_spent() is None
 
 
 def test_who_has_no_share_cannot_ask(ask):

@@ -105,7 +105,7 @@ def test_nothing_is_read_or_charged():
     with pytest.raises(dp.ArgumentError, match="about a whole table"):  # whose price would be another one
         view.sample("1/2").power(("ttest", "x", {"popmean": 0.5}), n=50, epsilon=1)
     added = dp.protect(df, "power-private", neighbors="add_remove", epsilon=1, ledger="memory:", **DECLARED_XG)
-    with pytest.raises(dp.ArgumentError, match="number of rows is private"):
+    with pytest.raises(dp.ArgumentError, match="number of rows of this table is private"):
         added.power(RANKS, epsilon=1)
 
 

@@ -184,7 +184,7 @@ def test_groups_that_measure_unevenly_cost_no_more_than_asked():
     """A mechanism whose shares depend on the group is stopped before it costs more than the call may."""
     view = protect(pd.DataFrame({**DATA, "arm": ["drug"] * (N - 10) + ["placebo"] * 10}), public=["arm"])
 
-    with pytest.raises(dp.PluginError, match=r"differently.*measurements stay charged: epsilon 1") as refused:
+    with pytest.raises(dp.PluginError, match=r"different noise.*measurements stay charged: epsilon 1") as refused:
         view.group_by("arm").uneven("age", epsilon=1)
 
     assert refused.value.hint

@@ -149,7 +149,7 @@ def test_what_was_said_of_an_analyst_holds(served, provider):
     assert analysts(served, "add", name, "--oidc", "--expires", "2020-01-01") == 0
     refused(served, provider.token())
     assert analysts(served, "add", name, "--oidc", "--tables", "labs") == 0
-    with pytest.raises(ArgumentError, match="no table 'trial' for you"):
+    with pytest.raises(ArgumentError, match="no table 'trial' for this token"):
         served.connect(provider.token())
     assert analysts(served, "revoke", name) == 0
     assert analysts(served, "add", name, "--oidc") == 0

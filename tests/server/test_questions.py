@@ -255,5 +255,5 @@ def test_an_analyst_of_some_tables_connects_to_them(serve):
     view.mean("weight", epsilon=1)
     assert len(view.releases) == 1
     assert "analyst, of trial, without end" in served.browser().open("analysts").text
-    with pytest.raises(dp.ArgumentError, match="no table 'trial' for you"):
+    with pytest.raises(dp.ArgumentError, match="no table 'trial' for this token"):
         served.connect(make_token(served.held.ledger, "eve", tables=["other"]))

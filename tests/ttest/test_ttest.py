@@ -207,6 +207,18 @@ def test_the_noise_is_what_the_sensitivity_asks_for(case, epsilon):
         )
 
 
+@pytest.mark.parametrize("n", [2, 5, 40])
+def test_the_printed_queries_cost_twice_what_is_said(n):
+    """One row of a table of zeros in [0, 1] moves mean and variance by all of their sensitivity, 1/n, at once."""
+    zeros, one = np.zeros(n), np.eye(n)[0]
+
+    moved = [abs(f(one) - f(zeros)) for f in (np.mean, lambda x: np.var(x, ddof=1))]
+    loss = sum(move / (1 / (n * 0.3)) for move in moved)  # of two Laplace noises of scale 1/(n ε), ε = 0.3
+
+    assert moved == pytest.approx([1 / n, 1 / n])
+    assert loss == pytest.approx(2 * 0.3)
+
+
 APART = {
     "public size": ({}, {"nan_policy": "fill"}, [2, 1]),
     "missing rows": ({}, {}, [2, 1, 1]),
