@@ -31,7 +31,7 @@ class PublicFacts:
 
     @property
     def account(self) -> str:
-        """Name of the account that pays, for this table and for all that share it."""
+        """Name of the account that pays for this table, and for all other tables of the account."""
         return self._target.account.name
 
     @property

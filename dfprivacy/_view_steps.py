@@ -116,7 +116,7 @@ def _read_join(
     if table_of is None:
         raise ArgumentError(
             "A request is about one table, and this request joins two.",
-            "Join the tables where both are protected, and ask there.",
+            "Ask in a process that has protected both tables, not by a request.",
         )
     if {*plain} != {"on", "how", "max_rows"}:
         raise ValueError

@@ -39,7 +39,7 @@ __all__ = ["main"]
 _COMMANDS = "dfprivacy.commands"  # the group of entry points
 _WIDE = 1000  # characters of a line: questions are shown in full
 _RECORDS = {
-    "found": "opened without a record of the ledger's last state",
+    "found": "opened without a record of the ledger's last state, so that an older copy would not be noticed",
     "forgotten": "the custodian had the ledger forgotten",
     "restored": "restored from a backup of the ledger",
     "key": "key",

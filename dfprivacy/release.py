@@ -235,7 +235,7 @@ class Release(JsonConversion, DisplayMixin):
         return [({}, self)]
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the release's numbers by name, under draws of its noise along the last axis of each array.
+        """Return the release's numbers by name, recomputed with drawn noise; draws are along the last axis.
 
         An array of a tuple, a dictionary or an array has the same shape as the field. The draws follow from the ids
         of measurements (`dfprivacy.inference.draws.noise_draws`), so that answers that share one share its noise.

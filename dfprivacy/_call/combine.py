@@ -528,7 +528,7 @@ def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
 
 
 def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
-    """Return the change of the value by one sampling standard error of each answer.
+    """Return how much the combined value changes with each answer, by one sampling standard error of it.
 
     The function is taken to be linear in the estimates within their sampling errors.
     """

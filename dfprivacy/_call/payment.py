@@ -106,7 +106,7 @@ class Target:
         return self.table.schema.title or self.payer.name
 
     def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:
-        """Return epsilon and delta of a call, given as numbers, as None (the default) or, epsilon, as "rest"."""
+        """Return epsilon and delta of a call as numbers; None is the default, and epsilon may be "rest"."""
         if epsilon is None:
             if self.default_epsilon is None:
                 raise ArgumentError(

@@ -231,7 +231,9 @@ def power_of(
         del kwargs["bounds"]
     given = mechanism.bind(args, kwargs)
     if any(kind == "view" and given[name] is not None for name, kind in mechanism.columns.items()):
-        raise ArgumentError("power() is for one table, not for two views.", "Leave out the argument with a view.")
+        raise ArgumentError(
+            "power() is for one view, and a second one was given.", "Omit the argument that is a view."
+        )
     schema = schema.without_formulas()  # made-up rows have values in every column
     told = mark_columns_for_search(schema, mechanism, given) if find else schema
     schema, supposed = widen_bounds(told), widen_bounds(told, _TYPICAL_ROWS)

@@ -222,7 +222,7 @@ def sensitivity_in_steps(table: Table, query: Query, norm: float, k: int, sensit
 
 
 def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | None) -> Fraction:
-    """Bound the change of a statistic's difference on two tables if its sums are rounded; see `OfSums`."""
+    """Bound how much rounding the sums changes a statistic's difference between two tables; see `OfSums`."""
     if features is None:
         return Fraction(0)
     size = table.schema.size

@@ -177,12 +177,12 @@ class Registry:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Sentences about problems of plugins, except for blocked ones."""
+        """One sentence for each problem with a plugin; blocked plugins are left out."""
         wrong = (p.problem for p in self.plugins if p.problem and p.status != "blocked")
         return (*self.notes, *wrong)
 
     def announce(self, release: Release, account: str) -> None:
-        """Notify every plugin of a new release.
+        """Notify every plugin that a noisy answer was released.
 
         Parameters
         ----------

@@ -89,7 +89,7 @@ class Batch:
     def standardized(
         self, column: Column, unit: float = 1.0, *, out: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
-        """Return a column's numbers mapped from its bounds to [-1, 1], times the power of two `unit`."""
+        """Return a column's numbers, mapped from its bounds to [-1, 1] and multiplied by `unit`, a power of two."""
         half = column.half
         y = np.subtract(self.values(column), column.mid, out=out)
         if math.isfinite(half / unit) and half / unit >= _NORMAL:

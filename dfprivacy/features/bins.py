@@ -27,7 +27,7 @@ _BITS = 62  # of the numbers that int64 holds, whatever is added to them
 
 @final
 class Bins(RowFeatures):
-    r"""Indicators of the interval of a number: the sum is a histogram; with several widths, a tree of histograms.
+    r"""Indicator of the bin of a number: its sum is a histogram, or with several widths of bins a tree of them.
 
     Parameters
     ----------

@@ -89,7 +89,7 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=16)
 def cube_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Array, Array]:
-    """Draw the first k of d coordinates of cube noise of scale 1, for each pair (d, k), with importance weights.
+    """Draw k of d coordinates of noise of density ∝ exp(-max|x|), with importance weights, for pairs (d, k).
 
     Every other draw is of wider cubes, for far tails.
 

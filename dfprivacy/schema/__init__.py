@@ -283,7 +283,7 @@ class Column:
         return [values[code] for code in rng.integers(len(values), size=n)]
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
-        """Return a mask of the raw values that are no number, or in no category, even if they have a fill value.
+        """Return a mask of the raw values that are no number or category, also if a fill value replaces them.
 
         Parameters
         ----------

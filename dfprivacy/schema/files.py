@@ -147,7 +147,7 @@ class SchemaFile:
         if self.terms.get("name", name) != name:
             raise SchemaError(
                 f"The schema file {self.path} describes the data set {self.terms['name']!r}, not {name!r}.",
-                "Name the data set as the file does, or take its own file.",
+                f"Use the name in the file, or the schema file of {name!r}.",
             )
         arguments = self.arguments()
         for argument, value in given.items():

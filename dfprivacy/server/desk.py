@@ -68,7 +68,7 @@ class Desk:
         if scheme.lower() == "bearer" and token:
             holder = await to_thread.run_sync(self._holder_of_token, token.strip())
         if holder is None:
-            raise HTTPError(401, "The token is unknown, past its day, or revoked.", "Ask the custodian for one.")
+            raise HTTPError(401, "The token is unknown, expired or revoked.", "Ask the custodian for a new token.")
         if holder.role != "analyst":
             raise HTTPError(
                 403,

@@ -67,7 +67,7 @@ class OwnAccount(Account):
         return [each for each in super().tables() if each.name in self.theirs]
 
     def answer(self, *questions: str) -> KeptAnswer | None:
-        """Return the newest answer to the first of the questions that has one; None if another analyst asked it."""
+        """Return the newest answer to the first answered question; None if another analyst asked that question."""
         found = super().answer(*questions)
         return found if found is not None and self._is_own(found.call) else None
 

@@ -505,7 +505,7 @@ def _public_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
 
 
 def _row_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants of a case with conditions on rows and with groups, by used and unused columns."""
+    """Yield variants of a case with row conditions and groups, on columns that the mechanism uses and others."""
     name = next(name for name in ("part", "part_", "part__") if name not in case.columns)
     more = replace(
         case,

@@ -107,7 +107,7 @@ class Audit:
 
     @cached_property
     def distant(self) -> list[tuple[str, list[Row], Recording]]:
-        """Runs on tables far from the first table, with the noisy sums of the first run, by name of the table.
+        """Runs on tables far from the first one, in which the noisy sums of the first run are replayed, by name.
 
         They agree with it on what is public. Neighbour by neighbour the one becomes the other, so what follows
         from noise alone is the same on all of them; a threshold that no two neighbours pass shows here.

@@ -212,7 +212,7 @@ def dcor_message(
     """
     x = metric_space(columns, "euclidean", nan_policy=nan_policy)
     if x.metric == "discrete":
-        raise ArgumentError("A message needs numeric columns.", "Name columns with bounds.")
+        raise ArgumentError("A message needs columns with bounds.", "Name columns with bounds.")
     if protocol == "paper" and (harmonics is not None or length != 1):
         raise ArgumentError("harmonics= and length= need protocol='angle'.", "Omit harmonics= and length=.")
     if protocol == "angle" and calibration != "analytic":

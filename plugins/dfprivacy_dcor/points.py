@@ -143,7 +143,7 @@ def covariance_u(x: Line, y: Line) -> Fraction:
 
 
 def _distance_products(x: Line, y: Line) -> int:
-    """Compute the sum of the products of distances on both lines, over all pairs of rows.
+    """Sum, over all pairs of rows, the product of their distances in two columns of numbers.
 
     A product is (x_i - x_j)(y_i - y_j) but for its sign, so their sum is four times that over the pairs in which
     both grow, less twice that over all. Of a line with itself both grow in all.

@@ -299,7 +299,7 @@ class Products:
         return self._covariances(self.values[:, None] - drawn)
 
     def draws(self, draws: int = DRAWS) -> tuple[Numbers, Numbers]:  # noqa: ARG002 - as many as there is room for
-        """Draw noise-free covariances of y that agree with the noisy sums, with equal weights."""
+        """Draw covariances of standardized values: those of the noisy sums minus drawn noise, of equal weights."""
         many = self._noise_free.shape[-1]
         return self._noise_free, np.full(many, 1 / many)
 

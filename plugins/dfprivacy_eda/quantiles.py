@@ -310,7 +310,7 @@ class Quantiles(Release):
         """Draw the quantiles; with a tree of counts, also the distribution function with a band."""
         ax, known = axes(ax, height=3.0), self.low is not None
         places = [*self.values, *(self._draw_cdf(ax) if known else ())]
-        label = "" if known else "released; see the notes for their errors"
+        label = "" if known else "released; the notes give the errors of these quantiles"
         ax.plot(self.values, self.q, "o", ms=4, color=SURE, label=label)
         first, last = min(places), max(places)
         room = 0.02 * (last - first) or 1.0

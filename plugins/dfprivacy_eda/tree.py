@@ -204,7 +204,7 @@ class AdaptiveReveal:
     shares: tuple[tuple[float, ...], ...]
 
     def describe(self) -> str:
-        """Return a description of the rule."""
+        """Return a description of the rule that decides which nodes of the tree are released."""
         return "released only where requested quantiles may lie"
 
     def next(self, values: Numbers, scales: Numbers) -> Places:

@@ -327,7 +327,9 @@ def _moment_notes(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str
     errors, few = own.covariance_errors("none"), own.has_few_rows()
     for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.has_signal(), strict=True)):
         if few[group]:
-            doubts.append((group, f"fewer than {FEW} rows: where values are skewed, intervals of means cover less"))
+            doubts.append(
+                (group, f"fewer than {FEW} rows: if values are skewed, intervals of means cover too seldom")
+            )
         if not told.all():
             drowned = ", ".join(name for name, clear in zip(names, told, strict=True) if not clear)
             doubts.append((group, f"no correlations of {drowned}: the variance is not clearly above its noise"))

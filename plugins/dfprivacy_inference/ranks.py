@@ -245,7 +245,8 @@ class KruskalWallis(TestWithoutInterval):
 
     @property
     def _plotted_statistic(self) -> tuple[float, float, str]:
-        what = f"T, distance of the rank sums of {self._with_units(self.column)} by {self._with_units(self.by)}"
+        column, by = self._with_units(self.column), self._with_units(self.by)
+        what = f"T, distance of the rank sums of {column} in groups by {by}"
         return self.largest_rank_sum, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:

@@ -119,7 +119,9 @@ def cube_law(dimension: int) -> NoiseLaw:
 
 @dataclass(frozen=True)
 class Null:
-    """Null distribution of the groups' separation, √(h (tr - k l + l χ²_k)), averaged over draws of the moments.
+    """Null distribution of the groups' separation, averaged over draws of the moments.
+
+    Given the moments it is that of √(h (tr - k l + l χ²_k)).
 
     Attributes
     ----------

@@ -360,7 +360,9 @@ _FEW_DIMENSIONS = 30
 
 
 class Whitened(PermutedMMD):
-    r"""Permutation statistic :math:`T = \min(c, \sqrt{nm/N\; d'(S + \gamma I)^{-1} d})`, S the pooled covariance.
+    r"""Permutation statistic: the norm of the mean difference d, whitened by the pooled covariance S.
+
+    It is :math:`T = \min(c, \sqrt{nm/N\; d'(S + \gamma I)^{-1} d})`.
 
     Whitening makes directions in which rows hardly vary count as much as others. S does not depend on the labels,
     so the statistics of all relabellings are exchangeable.

@@ -324,7 +324,7 @@ def _feature_map(
         raise ArgumentError('represent="bayes" needs a public sample.', "Give at least two rows as points=.")
     if public is not None and (n_points is not None or features == "fourier"):
         raise ArgumentError(
-            "points= span the subspace, and cannot be combined with n_points= or other features.",
+            'points= is for features="subspace" only, and cannot be combined with n_points=.',
             'Omit n_points=, and use features="subspace".',
         )
     # What noise drowns is not worth a coordinate. For this, a rough sigma will do.

@@ -282,13 +282,13 @@ def _moments(exact: Array, mid: float, half: float) -> Moments:
 
 
 def means(cells: Array, noise: float, code: Coding) -> Inference:
-    """Return the inference about the population's mean of a number in each group, from cells (codes, groups)."""
+    """Infer a numeric column's population mean in each group, from a table of counts (codes, groups)."""
     sums = _sums_by_group(cells, noise, code)
     return infer(sums, lambda exact: mean(_moments(exact, *code.middle_and_half)))
 
 
 def difference_of_means(cells: Array, noise: float, code: Coding) -> Inference:
-    """Return the inference about the difference of two groups' population means, from cells (codes, 2)."""
+    """Infer the difference of two groups' population means, from a table of counts (codes, 2)."""
     sums = _sums_by_group(cells, noise, code)
 
     def parameter(exact: Array) -> tuple[Array, Array, Array]:

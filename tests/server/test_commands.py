@@ -46,7 +46,7 @@ def ledger(tmp_path):
 
 
 def test_make_list_and_revoke_tokens(capsys, ledger):
-    """A token is shown once, counts until it is revoked or past its day, and is in no list and no ledger."""
+    """A token is shown once, counts until it is revoked or expired, and is in no list and no ledger."""
     code, out, _ = run(capsys, "analysts", "add", "ana", "--expires", "2999-01-01", "--ledger", ledger)
     said, token = out.splitlines()
     _, more, _ = run(capsys, "analysts", "add", "carla", "--custodian", "--ledger", ledger)

@@ -158,7 +158,7 @@ def test_what_was_said_of_an_analyst_holds(served, provider):
 
 def refused(served, token):
     """Check that a token is refused as an unknown one is."""
-    with pytest.raises(ArgumentError, match="The token is unknown, past its day, or revoked"):
+    with pytest.raises(ArgumentError, match="The token is unknown, expired or revoked"):
         served.connect(token)
 
 

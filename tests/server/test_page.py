@@ -37,7 +37,7 @@ def test_nobody_sees_a_page_who_has_not_logged_in(serve):
 
 
 def test_an_analyst_cannot_log_in(serve):
-    """An analyst's token shows nothing, nor does a wrong one, or one that is revoked or past its day."""
+    """An analyst's token shows nothing, nor does a wrong one, or one that is revoked or expired."""
     served = serve()
     ledger = served.held.ledger
     late = make_token(ledger, "late", role="custodian", expires="2020-01-01")
