@@ -577,7 +577,7 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
         (written(**PAPER, split=1), "neither"),
         (written(**{**PAPER, "delta": 0}), "delta"),
         (written(calibration="kenthapadi"), "calibration= is an option of Gaussian"),
-        (written(columns="g"), "numeric columns"),
+        (written(columns="g"), "A message needs columns with bounds"),
         *((written(harmonics=harmonics), "odd") for harmonics in ([2], [], [1, 1])),
         (written(length=0), "length"),
         (written(blocks=3), "blocks"),
