@@ -842,7 +842,7 @@ def _cut_rows(a: Floats, edges: tuple[float, ...], labels: tuple[Any, ...]) -> L
     return LabelCodes(codes, list(labels or _interval_labels(edges)))
 
 
-def _fill_rows(a: Any, value: Any) -> Any:
+def _fill_missing(a: Any, value: Any) -> Any:
     if not isinstance(a, LabelCodes):
         return np.where(np.isnan(a), float(value), a)
     known = [*dict.fromkeys([*a.known, value])]
@@ -941,7 +941,7 @@ _OPERATIONS: dict[str, _Operation] = {
     "isin": _Operation(_isin_range, _isin_rows),
     "map": _Operation(_map_range, _MapByDictionary),
     "cut": _Operation(_cut_range, _cut_rows),
-    "fill": _Operation(_range_of_either, _fill_rows),
+    "fill": _Operation(_range_of_either, _fill_missing),
     "where": _Operation(_where_range, _where_rows),
     "year": _date_part(_year, 1, 0),
     "month": _date_part(_month, 1, 12),

@@ -174,7 +174,7 @@ def pure_mu(epsilon: float) -> float:
     return _mu_of_tail(exp(-epsilon) / (1 + exp(-epsilon)))
 
 
-def _renyi_times_factor(epsilon: float, alpha: float, log_factor: float) -> float:
+def _scaled_renyi_divergence(epsilon: float, alpha: float, log_factor: float) -> float:
     """Return ``log(exp((alpha - 1) epsilon) factor) / (alpha - 1)``, rounded up.
 
     The sum cancels when epsilon is small; there the quadratic bound for every pure mechanism takes over.
@@ -187,12 +187,12 @@ def _renyi_times_factor(epsilon: float, alpha: float, log_factor: float) -> floa
 def laplace_renyi(epsilon: float, alpha: float) -> float:
     """Return the Rényi divergence of order `alpha` of continuous Laplace noise of scale 1/`epsilon` [4]_."""
     a = alpha
-    return _renyi_times_factor(epsilon, a, log((a + (a - 1) * exp(-(2 * a - 1) * epsilon)) / (2 * a - 1)))
+    return _scaled_renyi_divergence(epsilon, a, log((a + (a - 1) * exp(-(2 * a - 1) * epsilon)) / (2 * a - 1)))
 
 
 def pure_renyi(epsilon: float, alpha: float) -> float:
     """Return the largest Rényi divergence of order `alpha` of any `epsilon`-DP mechanism."""
-    return _renyi_times_factor(epsilon, alpha, log1p(exp(-(2 * alpha - 1) * epsilon)) - log1p(exp(-epsilon)))
+    return _scaled_renyi_divergence(epsilon, alpha, log1p(exp(-(2 * alpha - 1) * epsilon)) - log1p(exp(-epsilon)))
 
 
 # ---------------------------------------------------------------------------------------------------------

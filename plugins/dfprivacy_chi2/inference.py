@@ -115,7 +115,7 @@ class SignedDifference:
         half, *missing = [each - drawn for each, drawn in zip(self.margins, of_margins, strict=True)] or [None]
         ends = []
         # No more rows are complete than there are, so draws of them are too few: all that may be are the other end.
-        for rows in (self._complete_rows(missing), self._noisy_rows(_MOST_SCALES)):
+        for rows in (self._complete_row_counts(missing), self._noisy_rows(_MOST_SCALES)):
             theta = np.clip(released / np.minimum(*rows), -1.0, 1.0)
             variance = np.broadcast_to(sum(0.25 / n for n in rows), theta.shape)
             if half is not None:
@@ -150,10 +150,10 @@ class SignedDifference:
 
     def _noisy_rows(self, scales: float) -> tuple[int, int]:
         """Return upper limits of the complete rows of each group: noisy numbers plus a multiple of the noise."""
-        m, k = self._complete_rows([gone - scales * self.margin_scale for gone in self.margins[1:]])
+        m, k = self._complete_row_counts([gone - scales * self.margin_scale for gone in self.margins[1:]])
         return int(m), int(k)
 
-    def _complete_rows(self, missing: Sequence[Any]) -> tuple[Any, ...]:
+    def _complete_row_counts(self, missing: Sequence[Any]) -> tuple[Any, ...]:
         """Return the number of complete rows of each group, at least 1, given half the number of missing rows."""
         sizes = (min(self.sizes),) * 2 if self.omitted else self.sizes
         halves = zip(sizes, missing or (0.0, 0.0), strict=True)

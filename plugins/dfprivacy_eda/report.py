@@ -277,9 +277,9 @@ def report(
 
 
 @report.concludes
-def conclude_report(looked: tuple[TableMeasurement, Products | None], *, confidence: Probability = 0.95) -> Report:
+def conclude_report(parts: tuple[TableMeasurement, Products | None], *, confidence: Probability = 0.95) -> Report:
     """Compute the description of the columns, their counts and their correlations."""
-    measured, products = looked
+    measured, products = parts
     told: dict[str, Any] = {"confidence": confidence}
     description = describe.conclude(measured, told)
     return Report(

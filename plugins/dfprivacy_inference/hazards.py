@@ -78,7 +78,7 @@ class TwoLifeTables:
         return np.asarray(at_risk >= np.maximum(errors * noise, 1 / 2))
 
     @property
-    def has_clear_sizes(self) -> bool:
+    def sizes_exceed_noise(self) -> bool:
         """Whether both group sizes are clearly larger than the noise, in at least one stratum."""
         return bool(self.at_risk_exceeds(_SURE)[..., 0].any())
 
@@ -385,7 +385,7 @@ def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
             "Uninformative: the noise hides the numbers at risk. Use more epsilon or rows, or wider intervals.",
         )
     found, notes = tables.log_ratio_inference, []
-    if not tables.has_clear_sizes:
+    if not tables.sizes_exceed_noise:
         notes.append(
             "Uninformative: a group is hardly larger than the noise in its size. Do not trust the p-value and the "
             "interval. Use more epsilon or rows, or fewer intervals."
