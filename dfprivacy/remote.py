@@ -276,6 +276,10 @@ class RemoteAccount(Account):
         """Return answers of the selected calls, newest first, after skipping some."""
         return list(self._request_fact("newest_answers", _plain_selection(wanted), most, skipped))
 
+    def newest_questions(self, wanted: CallSelection, most: int) -> list[str]:
+        """Return the questions of the newest answers to the analyst."""
+        return [each.question or "" for each in self.newest_answers(wanted, most)]
+
     def count(self, kind: str, wanted: CallSelection) -> int:
         """Return the number of charges, or of answers, of the selected calls."""
         return int(self._request_fact("count", kind, _plain_selection(wanted)))

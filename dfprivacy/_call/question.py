@@ -97,13 +97,14 @@ class Question(Call):
     def _answer_at_higher_price(self) -> KeptAnswer | None:
         """Return the answer to the same question at the highest price, which is at least the asked one."""
         same, found = {split_price(text)[0] for text in self.question_texts or ()}, []
-        for answer in self.target.payer.newest_answers(CallSelection(self.mechanism.name), _MOST_ANSWERS):
+        payer = self.target.payer
+        for text in payer.newest_questions(CallSelection(self.mechanism.name), _MOST_ANSWERS):
             with suppress(*DAMAGE):  # in a question, and where its price is "rest"
-                question, price = split_price(answer.question or "")
+                question, price = split_price(text)
                 epsilon, delta = map(Fraction, price)  # type: ignore[arg-type]
                 if question in same and epsilon >= self.epsilon and delta >= self.delta:
-                    found.append((epsilon, answer.id, answer))
-        return max(found)[2] if found else None
+                    found.append((epsilon, text))
+        return payer.answer(max(found)[1]) if found else None
 
     def _implied_answer(self) -> Release | None:
         """Compute the answer from the releases of other questions, if that is as accurate as a paid answer."""

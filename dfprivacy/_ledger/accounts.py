@@ -432,6 +432,12 @@ class Account:
         query = _newest_first(self._select_calls(wanted, table), table, most).offset(skipped)
         return self.ledger.read(query, KeptAnswer.read)
 
+    def newest_questions(self, wanted: CallSelection, most: int) -> list[str]:
+        """Return the questions, as canonical JSON, of the newest answers; their releases are not read."""
+        table = tables().answers
+        query = _newest_first(self._select_calls(wanted, table), table, most)
+        return self.ledger.read(query.with_only_columns(table.c.question), lambda row: row.question or "")
+
     def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
         """Count the charges, or the answers, of the selected calls."""
         from sqlalchemy import func
@@ -610,9 +616,9 @@ class JointAccount:
         """Return the newest answer to the first of several questions that has an answer, else None."""
         return self.first.answer(*questions)
 
-    def newest_answers(self, wanted: CallSelection, most: int) -> list[KeptAnswer]:
-        """Return the newest answers to the selected questions, which the first account has."""
-        return self.first.newest_answers(wanted, most)
+    def newest_questions(self, wanted: CallSelection, most: int) -> list[str]:
+        """Return the questions of the newest answers, which the first account has."""
+        return self.first.newest_questions(wanted, most)
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
         """Return kept measurements of the two tables together, which the first account has."""

@@ -82,6 +82,10 @@ class OwnAccount(Account):
         """Return the newest answers to questions of the analyst."""
         return super().newest_answers(self._own_calls(wanted), most, skipped)
 
+    def newest_questions(self, wanted: CallSelection, most: int) -> list[str]:
+        """Return the questions of the newest answers to the analyst."""
+        return super().newest_questions(self._own_calls(wanted), most)
+
     def count(self, kind: Literal["charges", "answers"], wanted: CallSelection) -> int:
         """Count the analyst's charges or answers."""
         return super().count(kind, self._own_calls(wanted))
