@@ -417,7 +417,7 @@ def computed_column(
     if limits is not None and not (math.isfinite(limits[0]) and math.isfinite(limits[1])):
         raise SchemaError(
             f"The bounds of {name!r} do not follow from its columns: {formula.node} can be "
-            f"{_end_text(limits[0])} to {_end_text(limits[1])}.",
+            f"{_bound_as_text(limits[0])} to {_bound_as_text(limits[1])}.",
             f"Declare them by with_columns(..., bounds={{{name!r}: (low, high)}}) or .clip(low, high), or narrow "
             "the bounds of its columns.",
         )
@@ -436,7 +436,7 @@ def computed_column(
     )
 
 
-def _end_text(number: float) -> str:
+def _bound_as_text(number: float) -> str:
     return f"{number:.15g}" if math.isfinite(number) else "any number"
 
 

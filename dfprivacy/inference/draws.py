@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DRAWS",
     "cube_noise",
-    "in_steps",
+    "discrete_quantile",
     "noise",
     "noise_draws",
     "points",
@@ -141,7 +141,7 @@ def noise_draws(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = RE
         radius = _permuted_points(re.split("[.@]", identity)[0] + " radius", 1, draws)
         noise = gammaincinv(law.dimension + 1, radius) * (2 * u - 1)
     elif law.kind == "Laplace" and law.step:
-        noise = in_steps(replace(law, scale=1.0, step=law.step / law.scale), u)
+        noise = discrete_quantile(replace(law, scale=1.0, step=law.step / law.scale), u)
     else:
         noise = _quantile_of_log_probability(law, np.log(u))
     return np.asarray(scales[..., None] * np.reshape(noise, (*scales.shape, draws)))
@@ -177,7 +177,7 @@ def quantile(law: NoiseLaw, u: ArrayLike) -> Array:
     return law.scale * _quantile_of_log_probability(law, np.log(u))
 
 
-def in_steps(law: NoiseLaw, u: Array) -> Array:
+def discrete_quantile(law: NoiseLaw, u: Array) -> Array:
     """Return quantiles of discrete Laplace noise, a multiple of the law's grid step.
 
     Parameters

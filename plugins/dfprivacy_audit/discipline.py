@@ -146,12 +146,14 @@ class Audit:
     @cached_property
     def loss(self) -> Loss:
         """Largest privacy loss that the search over neighbouring tables found."""
-        short: list[Callable[[Sequence[Family]], Loss]] = [partial(worst_loss, climbed=1, halvings=3, restarts=1)]
+        short: list[Callable[[Sequence[Family]], Loss]] = [
+            partial(worst_loss, n_families=1, halvings=3, restarts=1)
+        ]
         if statistics_of(self.stage, self.rows)[1]:
-            short.append(partial(worst_table, steps=_FEW_STEPS, started=2))
+            short.append(partial(worst_table, steps=_FEW_STEPS, n_tables=2))
             long: list[Callable[[Sequence[Family]], Loss]] = [worst_loss, partial(worst_table, steps=_STEPS)]
         else:  # how far a row moves a sum depends on the row alone
-            long = [partial(worst_loss, climbed=1)]
+            long = [partial(worst_loss, n_families=1)]
         if self.thorough:
             return _largest([search(self.families) for search in long])
         losses = [search(self.families) for search in short]

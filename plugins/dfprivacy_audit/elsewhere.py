@@ -84,7 +84,7 @@ def _outcome_of_variant(audit: Audit, case: Case) -> VariantOutcome | None:
     measurable = [family for family in families if family]
     if not measurable:
         return VariantOutcome(None, answered)
-    losses = [worst_loss(measurable, climbed=1, halvings=3, restarts=1)]
+    losses = [worst_loss(measurable, n_families=1, halvings=3, restarts=1)]
     if statistics:
-        losses.append(worst_table(measurable, _STEPS, started=2))
+        losses.append(worst_table(measurable, _STEPS, n_tables=2))
     return VariantOutcome(max(losses, key=lambda loss: (loss.exceeds, loss.epsilon)), answered)

@@ -264,15 +264,17 @@ def worst_rows(case: Case, known: Family | None, first: Row) -> list[Row | None]
     return moved if moved == pair else [*moved, *pair]
 
 
-def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8, restarts: int = _RESTARTS) -> Loss:
+def worst_loss(
+    candidates: Sequence[Family], n_families: int = 4, halvings: int = 8, restarts: int = _RESTARTS
+) -> Loss:
     """Search families for the pair of tables with the largest loss: among members, then near the best pairs.
 
     Parameters
     ----------
-    searched : sequence of Family
+    candidates : sequence of Family
         Neighbouring tables.
-    climbed : int
-        Families around whose worst pairs the search goes on.
+    n_families : int
+        Number of families that are searched, those of the largest distances first.
     halvings : int
         How often it halves its steps.
     restarts : int
@@ -283,7 +285,7 @@ def worst_loss(searched: Sequence[Family], climbed: int = 4, halvings: int = 8, 
     Loss
         Of the worst pair found.
     """
-    promising = sorted(searched, key=lambda family: -family.largest_distance)[:climbed]
+    promising = sorted(candidates, key=lambda family: -family.largest_distance)[:n_families]
     losses = [worst_pair(family, halvings, restarts) for family in promising]
     return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
@@ -519,25 +521,25 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
     return recording, [thing for each in measurements for thing in each.things if isinstance(thing, Statistic)]
 
 
-def worst_table(searched: Sequence[Family], steps: int, started: int = 3) -> Loss:
+def worst_table(candidates: Sequence[Family], steps: int, n_tables: int = 3) -> Loss:
     """Search for a pair of tables with a larger loss, by stepwise changes of the families with large distances.
 
     Parameters
     ----------
-    searched : sequence of Family
+    candidates : sequence of Family
         Neighbouring tables.
     steps : int
         Changes to try on each table.
-    started : int
-        Tables that are changed: those of the most promising families.
+    n_tables : int
+        Number of tables that are changed, those of the families with the largest distances.
 
     Returns
     -------
     Loss
         Of the worst pair of tables found.
     """
-    promising = sorted(searched, key=lambda family: -family.largest_distance)[:started]
-    losses = [_climb_table(family, steps, at) for at, family in enumerate(promising)]
+    chosen = sorted(candidates, key=lambda family: -family.largest_distance)[:n_tables]
+    losses = [_climb_table(family, steps, at) for at, family in enumerate(chosen)]
     return max((loss for loss in losses if loss), key=lambda loss: (loss.exceeds, loss.epsilon))
 
 

@@ -194,8 +194,8 @@ class Comparison:
             return Difference(xs, self.by, self.groups, self.sizes, fill=self.fill)
         return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.sensitivity, fill=self.fill)
 
-    def null_hypothesis(self, rate: nulls.Rate) -> nulls.Null | nulls.MissingRowsNull:
-        """Return the null hypothesis for a column with a known share of X = 1."""
+    def null_distribution(self, rate: nulls.Rate) -> nulls.Null | nulls.MissingRowsNull:
+        """Return the null distribution of the statistic for a column with a known share of X = 1."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
             return nulls.MissingRowsNull(min(n1, n0), nulls.share_nearest_half(rate))
@@ -204,7 +204,7 @@ class Comparison:
     def critical_values(self, rates: Sequence[nulls.Rate], *scales: float) -> NDArray[np.float64]:
         """Return the critical value of each column, given its known share of X = 1."""
         of_rate = {
-            rate: self.null_hypothesis(rate).critical_value(self.level, *scales) for rate in dict.fromkeys(rates)
+            rate: self.null_distribution(rate).critical_value(self.level, *scales) for rate in dict.fromkeys(rates)
         }
         return np.array([of_rate[rate] for rate in rates])
 
@@ -372,7 +372,7 @@ def conclude_chi2_many(
     question, places, scales, reached, values = measured
     rates, answered = [question.rates[at] for at in places], tuple(question.xs[at].name for at in places)
     known = zip(rates, values, strict=bool(values))
-    pvalues = tuple(question.null_hypothesis(rate).pvalue(value, *scales) for rate, value in known)
+    pvalues = tuple(question.null_distribution(rate).pvalue(value, *scales) for rate, value in known)
     hits = reached or [p <= question.level for p in pvalues]
     stopped = method == "svt" and len(places) < len(question.xs)
     circle = statistic == "unitcircle"

@@ -102,18 +102,18 @@ class Projections(OfRows):
             return math.inf
         private = np.array([column.name not in public for column in self.columns])
         may_go = self.omit and any(each and not c.filled for each, c in zip(private, self.columns, strict=True))
-        farthest = [self._max_norm(self.directions * private, norm)]
-        farthest += [self._max_norm(self.directions / 2, norm)] if may_go else []
+        farthest = [self._largest_norm(self.directions * private, norm)]
+        farthest += [self._largest_norm(self.directions / 2, norm)] if may_go else []
         return self.excess * max(farthest)
 
-    def _max_norm(self, along: NDArray[np.float64], norm: float) -> float:
+    def _largest_norm(self, directions: NDArray[np.float64], norm: float) -> float:
         """Return the largest norm of the projections of values in [-1, 1]."""
         if self.split:
-            return float(np.abs(along).sum(axis=1).max())
-        if along.shape[1] > _CORNERS_MAX:
-            return float(np.linalg.norm(np.abs(along).sum(axis=1), ord=norm))
-        corners = np.array(list(itertools.product([1.0], *[[-1.0, 1.0]] * (along.shape[1] - 1))))
-        return float(np.linalg.norm(along @ corners.T, ord=norm, axis=0).max())
+            return float(np.abs(directions).sum(axis=1).max())
+        if directions.shape[1] > _CORNERS_MAX:
+            return float(np.linalg.norm(np.abs(directions).sum(axis=1), ord=norm))
+        corners = np.array(list(itertools.product([1.0], *[[-1.0, 1.0]] * (directions.shape[1] - 1))))
+        return float(np.linalg.norm(directions @ corners.T, ord=norm, axis=0).max())
 
 
 def kenthapadi_scale(epsilon: float, delta: float) -> float:

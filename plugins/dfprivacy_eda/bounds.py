@@ -130,7 +130,7 @@ class FoundBounds(Release):
             ax.set_xlim(max(int(held[0]) - 3, 0), min(int(held[-1]) + 4, at[-1]))
         first, last = (int(end) for end in ax.get_xlim())
         ticks = np.arange(max(first, 0), last + 1, max(1, (last - first) // 8))
-        ax.set_xticks(ticks, [_power_label(EDGES[tick]) for tick in ticks])
+        ax.set_xticks(ticks, [_edge_label(EDGES[tick]) for tick in ticks])
         ax.set(xlabel="values, by powers of two", ylabel="rows")
         ax.set_ylim(bottom=0)
         return legend(ax, loc="lower left", bbox_to_anchor=(0, 1))
@@ -140,7 +140,7 @@ class FoundBounds(Release):
         return [*rows, *(("note", note) for note in self.notes)]
 
 
-def _power_label(edge: float) -> str:
+def _edge_label(edge: float) -> str:
     """Write an edge of an interval: 0, or plus or minus a power of two."""
     return f"${'-' if edge < 0 else ''}2^{{{round(np.log2(abs(edge)))}}}$" if edge else "0"
 

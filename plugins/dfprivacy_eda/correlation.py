@@ -316,7 +316,7 @@ class Products:
             return float(infer(typical, _covariance_entries).noise_standard_error[0, 1]) / SD**2
         if (2 * _CLEAR_ERRORS * infer(typical, _diagonal_entries).noise_standard_error > SD**2).any():
             return None
-        return float(infer(typical, _correlation_entries).noise_standard_error[0, 1])
+        return float(infer(typical, _correlations).noise_standard_error[0, 1])
 
     def _covariances(self, sums: Numbers) -> Numbers:
         """Return covariances of y with divisor n - 1, shape (p, p, ...), from sums along the first axis."""
@@ -466,7 +466,7 @@ def conclude_corr(products: Products, *, recentre: bool, confidence: Probability
     """Compute correlations from the noisy sums of columns and products."""
     variances = products.estimate.diagonal()[0]
     unknown = variances <= _CLEAR_ERRORS * infer(products, _diagonal_entries).noise_standard_error
-    found = infer(products, _correlation_entries)
+    found = infer(products, _correlations)
     values, errors, (low, high) = found.estimate.copy(), found.noise_standard_error, found.interval(confidence)
     either = unknown[:, None] | unknown
     values[either], errors[either], low[either], high[either] = 0.0, 1.0, -1.0, 1.0
@@ -496,7 +496,7 @@ def _diagonal_entries(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
     return covariances[range(len(covariances)), range(len(covariances))], np.zeros(1), np.inf
 
 
-def _correlation_entries(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
+def _correlations(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
     """Divide covariances by the standard deviations of both columns, and clip the quotients to [-1, 1]."""
     root = np.sqrt(np.maximum(_diagonal_entries(covariances)[0], 1e-12))
     correlations = np.clip(covariances / (root[:, None] * root), -1.0, 1.0)

@@ -156,7 +156,9 @@ class Profile(Release):
         if kind is None:
             return f"{name}: nothing detected"
         held = ", ".join(map(str, self.values[at][:_LABELS])) + (", …" if len(self.values[at]) > _LABELS else "")
-        what = held if low is None or high is None else f"{_end_text(low, kind)} to {_end_text(high, kind)}"
+        what = (
+            held if low is None or high is None else f"{_limit_as_text(low, kind)} to {_limit_as_text(high, kind)}"
+        )
         return f"{name}: {kind}" + (f"\n{what}" if what else "")
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -164,7 +166,9 @@ class Profile(Release):
         for at, name in enumerate(self.columns):
             words = [self.kinds[at] or "nothing was detected"]
             if self.low[at] is not None:
-                words.append(" to ".join(_end_text(end, self.kinds[at]) for end in (self.low[at], self.high[at])))
+                words.append(
+                    " to ".join(_limit_as_text(end, self.kinds[at]) for end in (self.low[at], self.high[at]))
+                )
             if self.beyond and (outside := self.beyond[at]) is not None:
                 words[-1] += f", with at most {outside:,.0f} rows beyond (95% confidence)"
             of = {"mean": self.mean[at], "std": self.std[at], "skewness": self.skewness[at]}
@@ -182,7 +186,7 @@ class Profile(Release):
         return [*rows, ("seen", seen), *(("note", note) for note in self.notes)]
 
 
-def _end_text(end: float | None, kind: str | None) -> str:
+def _limit_as_text(end: float | None, kind: str | None) -> str:
     return f"{end:g}" if kind == "number" or end is None else str(np.datetime64(int(end), "D"))
 
 

@@ -12,7 +12,7 @@ from scipy.special import gammaincinv
 
 from dfprivacy import Column
 from dfprivacy.inference.clipped import Clipped
-from dfprivacy.inference.draws import in_steps, noise_draws, points, quantile
+from dfprivacy.inference.draws import discrete_quantile, noise_draws, points, quantile
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import REDRAWS, NoiseLaw
 
@@ -303,7 +303,7 @@ def draw_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
     drawn = [
         law.scale * radii[law.dimension] * (2 * u - 1)
         if law.kind == "cube"
-        else (in_steps if law.step and law.scale else quantile)(law, u)
+        else (discrete_quantile if law.step and law.scale else quantile)(law, u)
         for law, u in zip(laws, every, strict=True)
     ]
     return np.array(drawn).reshape(len(laws), draws)

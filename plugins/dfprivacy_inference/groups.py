@@ -247,7 +247,7 @@ class TwoGroups:
         return float(self.n - self.values[counted].sum()), error
 
     @property
-    def is_mostly_ties(self) -> NDArray[np.bool_]:
+    def has_mostly_ties(self) -> NDArray[np.bool_]:
         """Whether nearly all values are equal, with few different values in the smaller group.
 
         The noisy share τ that ties leave of the variance is about three times that of values that are not the usual

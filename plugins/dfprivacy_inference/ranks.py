@@ -351,7 +351,7 @@ def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
         )
     elif two.has_uncertain_sizes:
         notes.append(f"A group size is not clearly above its noise: the effect is unreliable. {UNDECLARED}")
-    if two.is_mostly_ties:
+    if two.has_mostly_ties:
         notes.append(
             "Most values are equal, and few others are in the smaller group: the normal law is not accurate for "
             "small p-values. Use proportions() or chi2() instead."

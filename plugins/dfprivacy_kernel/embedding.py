@@ -188,7 +188,7 @@ class Embedding:
         rounded = float(np.linalg.norm(self.map)) * _EXP_ROUNDING * 2.0 ** -(STEP + 1)
         return (rounded + self.slip) * math.sqrt(self.width) * ABOVE
 
-    def in_steps(self, rows: Any) -> Array:
+    def integer_features(self, rows: Any) -> Array:
         """Return the features of rows as integer multiples of 2^-26, shape (rows, M)."""
         parts = [part.rows(rows) for part in self.parts]
         values = parts[0] if len(parts) == 1 else np.hstack(parts)
@@ -352,9 +352,9 @@ class Sample:
         """Yield blocks of rows: a slice, and features as integer multiples of 2^-26, shape (rows, M)."""
         for start in range(0, self.size, _BLOCK_ROWS):
             at = slice(start, min(start + _BLOCK_ROWS, self.size))
-            steps = self.embedding.in_steps(self.batch.take(self.first[at]))
+            steps = self.embedding.integer_features(self.batch.take(self.first[at]))
             if self.second is not None:
-                steps -= self.embedding.in_steps(self.batch.take(self.second[at]))
+                steps -= self.embedding.integer_features(self.batch.take(self.second[at]))
             yield at, steps
 
     def total(self) -> Array:

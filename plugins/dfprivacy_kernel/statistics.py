@@ -139,7 +139,7 @@ def middle_row(embedding: Embedding) -> Any:
     for column in embedding.columns:
         if column.bounds is None:
             row.mark(column, 0)
-    return embedding.in_steps(row)[0].astype(np.int64).astype(object)
+    return embedding.integer_features(row)[0].astype(np.int64).astype(object)
 
 
 class Spread(GroupStatistic):

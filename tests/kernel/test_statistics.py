@@ -62,7 +62,7 @@ def batch(rows, columns=PLANE, groups=None):
 
 
 def embedded(embedding, rows):
-    return np.ldexp(embedding.in_steps(rows), -STEP) @ embedding.map.T
+    return np.ldexp(embedding.integer_features(rows), -STEP) @ embedding.map.T
 
 
 # Reference values
