@@ -12,6 +12,7 @@ import numpy as np
 
 from dfprivacy.features import OneHot, Stack
 from dfprivacy.statistics import OfSums
+from dfprivacy_synth.coding import CODES
 from dfprivacy_synth.model import Clique, margin, simplex
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ __all__ = ["CELLS_MAX", "Candidate", "Distances", "candidates", "features_of"]
 
 _MEAN_NOISE = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal variable."""
-CELLS_MAX = 32**3
-"""Cells of the largest table."""
+CELLS_MAX = CODES**3
+"""Cells of the largest table: of three columns with all their codes."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,16 @@ from dfprivacy.features import OneHot, RowFeatures, Stack
 from dfprivacy.schema import Column
 from dfprivacy.statistics import gaussian_scale
 from dfprivacy_synth.cliques import CELLS_MAX, Distances, candidates, features_of
-from dfprivacy_synth.coding import Coding, Offsets, Whole, even_edges, interval_counts, quantile_edges, value_counts
+from dfprivacy_synth.coding import (
+    CODES,
+    Coding,
+    Offsets,
+    Whole,
+    even_edges,
+    interval_counts,
+    quantile_edges,
+    value_counts,
+)
 from dfprivacy_synth.model import Clique, NoisyTable, simplex
 from dfprivacy_synth.release import Measured, Synth
 
@@ -219,7 +228,7 @@ def _numeric(column: Column) -> bool:
 
 def _largest_table() -> RowFeatures:
     """Return features with as many cells as the largest contingency table that is measured."""
-    return OneHot(Column("cells of a table", categories=tuple(range(CELLS_MAX))))
+    return OneHot(*(Column(f"code {at}", categories=tuple(range(CODES))) for at in (1, 2, 3)))
 
 
 def _noise_of_table(
