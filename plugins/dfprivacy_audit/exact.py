@@ -24,6 +24,7 @@ So the audit is a search for two rows that move the sums most.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -172,7 +173,8 @@ def families(stage: Harness, *, thorough: bool = True) -> list[Family]:
     stage : Harness
         The mechanism and its case.
     thorough : bool
-        Whether many rows are tried in more tables than the first, and in the first under two draws of noise.
+        Whether many rows are tried in more tables than the first, and in the first under two draws of noise, and
+        results are computed on all of them; else, on every third.
 
     Returns
     -------
@@ -191,14 +193,16 @@ def families(stage: Harness, *, thorough: bool = True) -> list[Family]:
             if base.refused:
                 continue
             family = Family(stage, name, rows, base)
-            # All rows in the first table lead to a conclusion, or every second one; in the others, some do.
-            every = _EVERY if traced else 1 if thorough else 2
+            # All rows in the first table lead to a conclusion, or every fourth one; in the others, some do.
+            every = _EVERY if traced else 1 if thorough else 4
             family.add_rows(rows_in_place if name == "mixed" else rows_in_place[-1::-2], every=every)
             traced.append(family)
     small = {**{name: rows for name, rows in made.items() if name not in large}, **further_tables(stage.case)}
     known = traced[0] if traced and not thorough and not statistics_of(stage, made["mixed"])[1] else None
+    ends = [None] if thorough or not traced else [None, *[len(traced[0].base.draws)] * 2]
     more = (
-        small_family(stage, name, rows, some=worst_rows(stage.case, known, rows[0])) for name, rows in small.items()
+        small_family(stage, name, rows, until, worst_rows(stage.case, known, rows[0]))
+        for (name, rows), until in zip(small.items(), itertools.cycle(ends), strict=False)
     )
     return traced + [family for family in more if family]
 
