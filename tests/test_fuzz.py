@@ -87,7 +87,7 @@ HOSTILE = [
     range(-(10**400), 10**400), 1j, Decimal("NaN"), Decimal("sNaN"), Decimal(1), Decimal("Infinity"),
     Decimal("1e9999999"), Fraction(1, 3), Fraction(10**400), Fraction(1, 10**5000), np.array([]),
     np.array([1.0, np.nan]), np.array(1), np.array(["a"]), np.array([None]), np.array([Boom()]),
-    np.float64("nan"), np.float32(0.1), np.int64(3), np.bool_(True), np.str_("x"), np.datetime64("NaT"),
+    np.float64("nan"), np.float32(0.1), np.int64(3), np.bool_(True), np.str_("x"), np.datetime64("NaT", "D"),
     np.timedelta64(1, "D"), pd.NA, pd.NaT, pd.DataFrame(), pd.DataFrame({"a": [1]}), pd.Series([1, 2]),
     dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=dt.UTC), dt.timedelta(1), lambda x: x, print, object(),
     Boom(), [Boom()], {"x": Boom()}, type, Ellipsis, NotImplemented, slice(1), dp, iter([1]), Text("x"), "canary",

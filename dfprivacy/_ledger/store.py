@@ -8,6 +8,7 @@ import secrets
 import shutil
 import sqlite3
 import time
+import weakref
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +119,8 @@ class Store:
         self._id = ""
         self._process = os.getpid()
         self._engine: Engine | None = engine_of(url, where)
+        if where == MEMORY:  # one a request: Python 3.13 warns of a connection that nobody closes
+            weakref.finalize(self, self._engine.dispose).atexit = False
         file = file_of_address(url)
         self.file = None if file is None else Path(os.path.realpath(file))
         self.memory = None if passing or where == MEMORY else state_memory_at(self.file or where)

@@ -107,7 +107,8 @@ UNMADE = [*HUGE, *HALVES]  # of which pandas makes no column by itself
 ODD = [
     *(*HALVES, pd.NA, pd.NaT, np.int8(1), np.float32(0.1), np.bool_(True), np.str_("a")),
     *(True, False, 2**63, 2**64, *HUGE, Decimal("NaN"), Decimal("sNaN"), Fraction(1, 2), 1 + 0j, 1 + 1j, 1j),
-    *(dt.timedelta(1), np.timedelta64(1), np.datetime64("2020-01-01"), np.datetime64("NaT"), dt.time(1), object()),
+    *(dt.timedelta(1), np.timedelta64(1, "s"), np.datetime64("2020-01-01"), np.datetime64("NaT", "D")),
+    *(dt.time(1), object()),
     *(Text("a"), BrokenText("a"), Real(1), Letter.A, TextLetter.A, One.A, Everything(), (1,), [1], {"a": 1}),
     *(uuid.UUID(int=1), str(uuid.UUID(int=1)), pd.Timestamp("2020-01-01", tz="US/Eastern"), pd.Period("2020")),
     *(

@@ -543,7 +543,7 @@ HEAVY = (
     *("opendp", "scipy", "sqlalchemy", "matplotlib", "dfprivacy_ttest"),
     *("pandas", "polars", "pyarrow", "duckdb", "dask", "distributed", "pyspark"),
 )
-SLOW = "scipy.stats", "scipy.optimize", "scipy.spatial", "scipy.linalg", "scipy.sparse"
+SLOW = "scipy.stats", "scipy.optimize", "scipy.spatial", "scipy.sparse"
 
 
 @pytest.mark.parametrize(("first", "second"), [("dfprivacy", "pandas"), ("polars", "dfprivacy")])

@@ -22,6 +22,10 @@ jwt = pytest.importorskip("jwt")
 pytest.importorskip("uvicorn")
 rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
 ec = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ec")
+USES = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
 PUBLIC = {"RS256": jwt.algorithms.RSAAlgorithm, "ES256": jwt.algorithms.ECAlgorithm}
 
 
@@ -239,7 +243,8 @@ def certified(folder):
     now, keys = dt.datetime.now(dt.UTC), [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
     names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]) for name in ("clinic", "provider")]
     here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    extensions = [x509.BasicConstraints(ca=True, path_length=0)], [here]
+    signs = x509.KeyUsage(**{use: use in {"key_cert_sign", "crl_sign"} for use in USES})
+    extensions = [x509.BasicConstraints(ca=True, path_length=0), signs], [here]
     for key, name, said, file in zip(keys, names, extensions, ("authority.pem", "provider.pem"), strict=True):
         made = x509.CertificateBuilder(names[0], name, key.public_key(), x509.random_serial_number())
         made = made.not_valid_before(now - dt.timedelta(1)).not_valid_after(now + dt.timedelta(1))
