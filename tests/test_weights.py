@@ -104,6 +104,9 @@ def test_counts_are_those_of_survey_statistics(neighbors):
     assert (2 * 1.96 * (known.agg(lambda w: (w**2).sum())) ** 0.5).tolist() == pytest.approx(high - low, rel=0.02)
     table = frame.pivot_table(index="rich", columns="part", values="w", aggfunc="sum")
     assert table.to_numpy() == pytest.approx(cells.raw, rel=0.01)
+    squares = frame.assign(w=frame["w"] ** 2).pivot_table(index="rich", columns="part", values="w", aggfunc="sum")
+    low, high = cells.intervals
+    assert 2 * 1.96 * squares.to_numpy() ** 0.5 == pytest.approx(high - low, rel=0.02)
     assert view.crosstab("part", "rich", weights="w", epsilon=10**4).raw == pytest.approx(cells.raw.T)
     shares = view.value_counts("part", weights="w", normalize=True, epsilon=10**4)
     assert shares["b"] == pytest.approx(known.sum()["b"] / frame["w"].sum(), abs=1e-3)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import special, stats
 
 from dfprivacy_chi2 import nulls
 from dfprivacy_chi2.arguments import TAU
@@ -348,8 +348,9 @@ def test_noisy_counts_without_noise_are_pearsons_test():
     assert 0.1 < table.pvalue / textbook.pvalue < 10
     for alpha, off in ((0.5, 0.1), (0.05, 0.15), (1e-3, 0.25)):
         assert table.critical_value(alpha) == pytest.approx(stats.chi2.isf(alpha, 2), rel=off)
-    low, high = table.interval(0.95)
-    assert low < stats.contingency.association(counts.astype(int)) < high
+    known = [special.chndtrinc(textbook.statistic, 2, level) for level in (0.975, 0.025)]
+    assert table.interval(0.95) == pytest.approx([math.sqrt(end / 300) for end in known], rel=1e-6)
+    assert table.estimate == pytest.approx(math.sqrt((textbook.statistic - 2) / 300), rel=1e-6)
     hidden = [[0.4, -0.3, 0.2], [-0.5, 0.6, -0.1]]
     both, alone = (NoisyTable(each, 5.0) for each in (np.concatenate([10 * counts, hidden]), 10 * counts))
     assert both.statistic == pytest.approx(alone.statistic, rel=0.02)

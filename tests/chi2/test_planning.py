@@ -115,6 +115,7 @@ def test_the_bounds_are_those_that_are_printed():
     assert seventh == pytest.approx(math.exp((1 - root) * epsilon / spread) / 2, rel=1e-12)
     common = [gamma_error(5.0, n, n, 1.0, share=0.4) for n in (100, 1000, 10_000)]
     assert common[0] > 10 * common[1] > 1e4 * common[2]
+    assert gamma_error(0.5, 100, 100, 1.0, share=0.4, threshold=9.0) > 1 / 2  # most such tables are not rejected
     assert min(gamma_error(5.0, n, n, 1.0, share=0.5 / n) for n in (100, 1000, 10_000)) > 0.4
     how = {"base": 0.3, "difference": 0.2}
     assert type_ii_bound(200, 200, 0.5, **how) < type_ii_bound(200, 200, 0.5, **how, sensitivity="paper")

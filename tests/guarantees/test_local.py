@@ -89,6 +89,14 @@ def test_messages_follow_their_law(sampler):
         assert 0 <= numbers.min() <= numbers.max() < below
 
 
+@pytest.mark.parametrize("below", [2, 3, 5, 8, 9, 17])
+def test_integers_are_equally_likely(below):
+    """A chi-square test finds no difference, also of numbers just above a power of two, which take a bit more."""
+    counts = np.bincount(draw_uniform(below, 100_000), minlength=below)
+
+    assert stats.chisquare(counts).pvalue > 1e-7
+
+
 @pytest.mark.parametrize(("places", "reach"), [(1, 0), (16, 8), (16, -1), (2.0, 0), (1 << 21, 0)])
 def test_arcs_that_cannot_be_are_refused(places, reach):
     """Too few or too many places, and arcs as long as the circle, are refused."""
