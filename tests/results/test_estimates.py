@@ -7,9 +7,11 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy.inference import planning
+from dfprivacy.inference.engine import Inference
 from dfprivacy.inference.groups import mean
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
@@ -137,3 +139,19 @@ def test_what_is_expected_of_a_mean():
         "smallest effect found with probability 0.8, once": "0.800"
     }
     assert [*planning.smallest_effect("effect", lambda _: 0.0, 1.0).values()] == [planning.NONE]
+
+
+def test_the_confidence_distribution_is_a_mixture_of_students_t():
+    """Where a draw has no sampling variance, it is a step there; the quantile is where the distribution has it."""
+    theta, weights = np.array([-0.4, 0.3, 0.5, 2.0]), np.array([0.1, 0.2, 0.3, 0.4])
+    variance, df = np.array([0.0, 0.25, 4.0, 0.0]), np.array([5.0, 3.0, 1000.0, 5.0])
+    found = Inference(np.array(0.5), theta, variance, df, weights)
+    steps = Inference(np.array(0.5), theta, np.zeros(4), df, weights)
+
+    for x in (-9.0, -0.39, 0.0, 0.45, 1.0, 1.999, 2.0, 2.5):
+        known = np.where(variance > 0, stats.t.cdf(x, df, theta, np.sqrt(np.maximum(variance, 1e-9))), x >= theta)
+        assert found.cdf(x) == pytest.approx(known @ weights, abs=1e-6)
+        assert steps.cdf(x) == pytest.approx((x >= theta) @ weights)
+    assert [found.cdf(found.quantile(q)) for q in (0.05, 0.3, 0.95)] == pytest.approx([0.05, 0.3, 0.95])
+    assert [found.quantile(q) for q in (0.15, 0.55)] == pytest.approx([-0.4, 2.0])  # in a step
+    assert [steps.quantile(q) for q in (0.05, 0.25, 0.55, 0.7)] == [-0.4, 0.3, 0.5, 2.0]
