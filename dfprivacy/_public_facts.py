@@ -110,7 +110,7 @@ class PublicFacts:
         except LedgerError as error:  # what shows a view must not fail
             return f"budget unknown: {error.what}"
         except AttributeError:  # of a request
-            return "budget: kept with the table"
+            return "budget: in the ledger of the table's custodian"
 
     def _repr_html_(self) -> str:
         schema = self.schema

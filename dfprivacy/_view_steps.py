@@ -115,8 +115,8 @@ def _read_join(
     name, steps = plain.pop("table"), plain.pop("steps")
     if table_of is None:
         raise ArgumentError(
-            "A request is about one table, and this request joins two.",
-            "Ask in a process that has protected both tables, not by a request.",
+            "A request to a custodian is about one table, and this request joins two.",
+            "Protect both tables in one process, and ask there.",
         )
     if {*plain} != {"on", "how", "max_rows"}:
         raise ValueError

@@ -187,7 +187,7 @@ def _run_stubs(options: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "_bundled.pyi").write_text(text, encoding="utf-8")
     (folder / "py.typed").write_text("partial\n", encoding="utf-8")
-    _print_escaped(f"{folder}: the methods of all plugins")
+    _print_escaped(f"{folder}: now has the methods of all plugins")
 
 
 def _run_schema(options: argparse.Namespace) -> None:

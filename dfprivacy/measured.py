@@ -189,7 +189,7 @@ class Privacy:
             kind = f"({self.epsilon:g}, {self.delta:g})-differential privacy"
         relation = {
             "replace_one": "tables that differ in the content of one row",
-            "add_remove": "tables that differ by one row more or less",
+            "add_remove": "tables that differ by one row, added or removed",
         }[self.neighbors]
         if self.unit:
             relation = {
@@ -246,7 +246,7 @@ class DiscoveredKeys:
 
 @dataclass(frozen=True)
 class SurveyedColumn:
-    """Values of one column whose noisy number of rows reaches a threshold, as ``curator.survey`` returns them.
+    """Values that ``curator.survey`` found in one column: those with a noisy number of rows above a threshold.
 
     Attributes
     ----------

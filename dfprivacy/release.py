@@ -227,7 +227,7 @@ class Release(JsonConversion, DisplayMixin):
         return self.column_units.get(column, "")
 
     def _label(self, *columns: str) -> str:
-        """Return the labels of columns without units, for a sentence."""
+        """Return the labels of columns, with their units left out, for a sentence."""
         return list_text([self._with_units(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:

@@ -166,7 +166,7 @@ def test_stubs_tell_of_all_plugins(capsys, tmp_path):
     assert "def stubbed(\n        self,\n        column: str,\n" in printed[1]
     assert "def chi2(" in printed[1]
     assert any(line.startswith("stubbed ") and line.endswith("loaded: stubbed") for line in listed.splitlines())
-    assert (0, f"{package}: the methods of all plugins\n", "") == written
+    assert (0, f"{package}: now has the methods of all plugins\n", "") == written
     assert printed[1] == (package / "_bundled.pyi").read_text()
     assert "partial\n" == (package / "py.typed").read_text()
 

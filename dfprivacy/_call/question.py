@@ -226,7 +226,7 @@ class Question(Call):
         )
 
     def _planner_findings(self, planner: Planner) -> Mapping[str, Any]:
-        """Return the findings of the mechanism's planner; none if the question is free."""
+        """Return what the mechanism's planner tells of this question; nothing if it costs no budget."""
         found: Mapping[str, Any] = {}
         if self.mechanism.planner is not None and planner.measured:
             with name_mechanism_in_errors(self.mechanism):

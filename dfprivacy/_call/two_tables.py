@@ -22,7 +22,7 @@ __all__ = ["columns_among", "join_tables"]
 def join_tables(
     target: Target, mechanism: Mechanism, arguments: Mapping[str, Any], parameter: str
 ) -> tuple[Target, str, dict[str, Any]]:
-    """Return the union of two tables with both accounts as a target, and the arguments for it."""
+    """Return a target with the rows and the accounts of two tables, a text on both, and the call's arguments."""
     given = arguments[parameter]
     second = getattr(given, "_target", None)
     if not isinstance(second, Target) or getattr(given, "_by", None):

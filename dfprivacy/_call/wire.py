@@ -70,11 +70,13 @@ def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> 
             found = account.answer(*map(str, questions))
             return None if found is None else _answer_to_dict(found)
         case "newest_answers", [wanted, int(most), int(skipped)] if 0 <= most <= _PAGE and skipped >= 0:
-            return [_answer_to_dict(each) for each in account.newest_answers(_read_wanted(wanted), most, skipped)]
+            return [
+                _answer_to_dict(each) for each in account.newest_answers(_read_selection(wanted), most, skipped)
+            ]
         case "count", ["charges" | "answers" as kind, wanted]:
-            return account.count(kind, _read_wanted(wanted))
+            return account.count(kind, _read_selection(wanted))
         case "calls", [wanted, None | int() as last, bool(answered)]:
-            calls = account.calls(_read_wanted(wanted), min(last or _PAGE, _PAGE), answered=answered)
+            calls = account.calls(_read_selection(wanted), min(last or _PAGE, _PAGE), answered=answered)
             return [_call_to_dict(each) for each in calls]
     raise ValueError
 
@@ -105,7 +107,7 @@ def _read_kind(plain: Any) -> Any:
     return plain if plain in {"pure", "laplace", "gaussian", "approximate"} else read_fraction(plain)
 
 
-def _read_wanted(plain: Mapping[str, Any]) -> CallSelection:
+def _read_selection(plain: Mapping[str, Any]) -> CallSelection:
     methods = plain.get("method")
     given: dict[str, Any] = {name: plain.get(name) for name in ("analyst", "since", "until")}
     if not all(value is None or isinstance(value, str) for value in given.values()):

@@ -167,7 +167,7 @@ def connect_to_file(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def sync_to_disk(path: Path) -> None:
-    """Wait until a file, or a folder's names, are on the disk."""
+    """Wait until the disk has the content of a file, or the list of files of a folder."""
     if path.is_dir() and os.name == "nt":  # Windows has no such wait
         return
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

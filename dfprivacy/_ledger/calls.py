@@ -134,7 +134,7 @@ class CallRecord:
 
 @dataclass(frozen=True)
 class CallSelection:
-    """Selection of calls by method, analyst and time, or by the id of a call; ``until`` a day includes that day.
+    """Selection of calls by method, analyst and time, or by the id of a call; a day given as ``until`` is included.
 
     Raises
     ------

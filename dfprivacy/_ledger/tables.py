@@ -275,7 +275,7 @@ class DataTable:
 
     @property
     def terms_by_argument(self) -> dict[str, object]:
-        """Terms of the table as arguments of `protect`, by name."""
+        """Terms under which the table is protected, as keyword arguments of `protect`."""
         column, max_rows, missing = self.whose or (None, None, "omit")
         return {"unit": column, "max_rows": max_rows, "unit_missing": missing, "public": list(self.public)}
 

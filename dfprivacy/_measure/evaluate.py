@@ -282,8 +282,8 @@ class Table(Rows):
             )
         if column.name not in self.public or self.private_selection:
             raise ArgumentError(
-                f"The values of {column.name!r} in the selected rows are private: the column is not declared with "
-                "public=, or which rows are selected is private.",
+                f"The values of {column.name!r} in the selected rows are private: either the column is not "
+                "declared with public=, or the rows are selected by a private column.",
                 "Name a public column, and use conditions on public columns only.",
             )
         if self.parts:
@@ -311,7 +311,7 @@ class Table(Rows):
         return sort_keys(counts)
 
     def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
-        """Return the number of selected rows of each value, and type of value, of each column."""
+        """Count the selected rows of each column by value and by type of value."""
         counts: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
         for part in self._results_by_part(reads, partial(count_values, columns=columns, edges=edges)):

@@ -142,7 +142,7 @@ class JointMeasurements(NoisySums, NoisyDecisions):
         def select(statistic: Statistic) -> int:
             if not unused:
                 raise PluginError(
-                    f'One "select" of jointly() is used twice, for {statistic.describe()}.',
+                    f"jointly() planned fewer selections than are made: none is left for {statistic.describe()}.",
                     'Give jointly() a pair ("select", part) for each selection.',
                 )
             chosen: NDArray[Any] = self._select(statistic, unused.pop())

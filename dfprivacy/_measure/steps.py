@@ -95,7 +95,7 @@ class GroupRunner:
         """Epsilon saved by measurements that the ledger keeps."""
 
     def run(self, groups: Sequence[Callable[[], T]]) -> list[T]:
-        """Run the groups, each up to its next request, and answer these requests together.
+        """Run the mechanism for each group up to its next measurement, and make these measurements together.
 
         Parameters
         ----------

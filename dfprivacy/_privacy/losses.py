@@ -301,7 +301,7 @@ def _check_epsilon(epsilon: Fraction, largest: float = inf) -> None:
     if not isinstance(epsilon, Fraction) or not 0 < epsilon <= largest:
         raise ArgumentError(
             f"A release cannot have epsilon {epsilon!r}.",
-            "Give a fraction above 0" + (f" and at most {largest}." if isfinite(largest) else "."),
+            "Give a Fraction above 0" + (f" and at most {largest}." if isfinite(largest) else "."),
         )
 
 

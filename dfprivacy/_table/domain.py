@@ -72,7 +72,7 @@ class Domain(ABC):
 
 @dataclass(frozen=True, repr=False)
 class ListedKeys(Domain):
-    """Domain of listed keys."""
+    """Domain given as a list of all keys."""
 
     keys: tuple[Category, ...]
 

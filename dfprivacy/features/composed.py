@@ -280,7 +280,7 @@ class Given(Composed):
         return vectors if tally is None else np.column_stack([vectors, np.where(complete, *tally)])
 
     def _tally_in_steps(self, k: int) -> tuple[float, float] | None:
-        """Return both numbers of the tally as multiples of the grid step; None without a tally."""
+        """Return the tally's numbers of a complete and of another row in grid steps; None without a tally."""
         return (
             None if self.tally is None else (_round_to_steps(self.tally[0], k), _round_to_steps(self.tally[1], k))
         )

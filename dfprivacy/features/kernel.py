@@ -240,7 +240,7 @@ def _cholesky_pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.
 
 
 def _whitening_matrix(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Return the whitening matrix A and its defect; see the notes of `Nystrom`. `gram` is overwritten."""
+    """Return the whitening matrix A and a bound of its error; see the notes of `Nystrom`. `gram` is overwritten."""
     from scipy.linalg import lapack
 
     F = len(gram)

@@ -932,7 +932,7 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
 
 
 def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
-    """Check declared categories as `categories_of` does; raise an error if a text reads as one of the numbers."""
+    """Check declared categories as `categories_of` does; refuse a number beside a text of it, as in [1, "1"]."""
     domain = categories_of(what, categories)
     numbers = {category_key(value): value for value in domain if not isinstance(value, str)}
     for text in domain:

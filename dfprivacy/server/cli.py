@@ -47,7 +47,9 @@ def add_commands(commands: Any) -> None:
     analysts.add_argument("action", choices=["add", "list", "revoke"], help="what to do")
     analysts.add_argument("name", nargs="?", help="the analyst's name")
     analysts.add_argument("--cap", help="the share of the account's budget that the analyst may spend, such as 0.5")
-    analysts.add_argument("--account", help="the account of the share; default: the only one")
+    analysts.add_argument(
+        "--account", help="the account of which the analyst may spend a share; default: the only account"
+    )
     analysts.add_argument("--expires", help="the last day on which the token counts, such as 2027-01-01")
     analysts.add_argument("--tables", help="the tables that the analyst may ask, such as visits,labs; default: all")
     analysts.add_argument(

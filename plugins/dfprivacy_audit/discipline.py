@@ -371,7 +371,7 @@ def _check_ledger(audit: Audit, broken: Recording) -> None:
     for before, after in zip(lost, once, strict=True):
         if float(after - before) != first.privacy.epsilon:
             raise Failed(
-                f"the ledger has {float(after - before):g} for an answer at epsilon {first.privacy.epsilon:g}"
+                f"the ledger charged {float(after - before):g} for an answer at epsilon {first.privacy.epsilon:g}"
             )
     if audit.case.where == {} and (paid() != once or first != again):
         raise Failed("a repeated question is charged again, or answered differently")

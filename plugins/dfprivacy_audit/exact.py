@@ -393,7 +393,7 @@ def _mu_squared_of_choice(mine: Draw, its: Draw) -> Fraction:
 
 @cache
 def _step_loss(kind: str, scale: float, loss: Fraction) -> Fraction:
-    """Return the privacy loss per grid step; for Gaussian noise, mu² per squared step."""
+    """Return the privacy loss of a change by one grid step; for Gaussian noise, mu² of such a change."""
     if kind in _GAUSSIAN_KINDS:
         return 1 / (Fraction(scale) ** 2 - Fraction(1, 11))
     return 1 / Fraction(scale) if kind in {"laplace", "cube"} else loss

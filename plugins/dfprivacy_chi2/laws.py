@@ -1,4 +1,4 @@
-"""Distributions of statistics of two public groups, and their convolution with Laplace noise."""
+"""Distributions of statistics of two groups of public sizes, and of the statistics plus Laplace noise."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def share_nearest_half(rate: Rate) -> float:
 
 
 def _share_range(rate: Rate) -> tuple[float, float]:
-    """Return the smallest and the largest share of X = 1 that `rate` allows."""
+    """Return the lowest and the highest possible share of X = 1: `rate`, the ends of `rate`, or 0 and 1."""
     if rate is None:
         return 0.0, 1.0
     return rate if isinstance(rate, tuple) else (rate, rate)

@@ -107,7 +107,9 @@ def power(
             return 1 - type_ii_bound(n1, n0, epsilon, base=p0, difference=p1 - p0, tau=tau, threshold=critical)
         return nulls.norm_law(n1, n0, tau, p1, p0).sf(critical, scale)
     if method != "signed":
-        raise ArgumentError(f"There is no method {method!r}.", 'Use "signed" for chi2, or "unit_circle".')
+        raise ArgumentError(
+            f"There is no method {method!r}.", 'Use method="unit_circle" or, for chi2 alone, method="signed".'
+        )
     if rate is not None or bound:
         raise ArgumentError(
             'rate= and bound= are options of method="unit_circle".', 'Omit them, or use method="unit_circle".'

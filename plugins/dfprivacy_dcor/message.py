@@ -223,7 +223,7 @@ class Message(Release, ABC):
     notes: ClassVar[tuple[str, ...]] = ()
 
     def _sentence(self) -> str:
-        """Write a sentence on the columns of the message and on its use."""
+        """Return a sentence on which columns the message holds and what the message is for."""
         about = f"{self.rows:,} rows of {self._label(*self.columns)}"
         return f"A message to another party about {about}, the input of that party's dcor_with()."
 

@@ -369,7 +369,7 @@ def features_covariance(centred: NDArray[np.int64], y: Rows) -> float:
 
 
 def _norm_integral(centred: NDArray[np.int64], line: Line) -> float:
-    """Integrate over t the squared norm of the sum of the features of all rows with values of at most t."""
+    """Integrate the squared norm of S(t) over t, where S(t) sums the features of the rows with values up to t."""
     ordered = line.values[line.order]
     sums = np.cumsum(centred[line.order], axis=0).astype(np.float64)
     gaps = np.diff(ordered, append=1 << line.bits) / 2**line.bits

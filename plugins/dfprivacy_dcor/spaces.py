@@ -93,7 +93,7 @@ class Space:
 
     @property
     def is_sum_of_lines(self) -> bool:
-        """Whether the distance is a sum of distances on lines."""
+        """Whether the distance is a sum of absolute differences of coordinates."""
         if self.metric == "discrete":
             return self._n_points <= 2  # noqa: PLR2004 - two points are on a line
         return self.metric != "euclidean" or len(self.columns) == 1

@@ -114,7 +114,7 @@ class SharedNumbers(OfRows):
         self.error = float((errors * self.weights).max())
 
     def weighted(self, values: Any, share: float) -> NDArray[np.float64]:
-        """Multiply statistics by the share of complete rows and by their weights."""
+        """Multiply each statistic by its weight and by the share of complete rows."""
         values = share * np.asarray(values)
         weighted: NDArray[np.float64] = self.weights * (np.append(values, share) if self.of[0][0].omit else values)
         return weighted
@@ -212,7 +212,7 @@ class Scores(OfRows):
 
 
 class Deviation(OfRows):
-    """Distance deviation q s_x and, if rows may be incomplete, their share q, each times a weight.
+    """Distance deviation s_x of the complete rows times their share q; also q where rows may be incomplete.
 
     Parameters
     ----------

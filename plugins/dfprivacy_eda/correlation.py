@@ -476,7 +476,8 @@ def conclude_corr(products: Products, *, recentre: bool, confidence: Probability
     drowned = tuple(column.name for column, out in zip(products.columns, unknown, strict=True) if out)
     if drowned:
         notes = [
-            f"The noise hides the variance of {', '.join(drowned)}, so its correlations are unknown.",
+            f"The noise hides the variance of {', '.join(drowned)}. Correlations with "
+            f"{'it' if len(drowned) == 1 else 'them'} are unknown.",
             *notes,
         ]
     elif (high - low)[off].min() > 1:

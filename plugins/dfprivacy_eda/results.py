@@ -560,5 +560,5 @@ class Statistics(_OfColumns):
 
     def _rows(self) -> list[tuple[str, str]]:
         spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
-        rows = [("±", "one standard error, which privacy adds"), ("budget", spent)]
+        rows = [("±", "one standard error of the privacy noise"), ("budget", spent)]
         return [*rows, *(("note", note) for note in self._notes())]

@@ -313,8 +313,8 @@ def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple
     noise = (each.noise_standard_error / np.maximum(each.sampling_standard_error, 1e-12 * sums.half)).max()
     if noise > 2:  # noqa: PLR2004
         notes.append(
-            f"Privacy noise is {noise:.2g} times the sampling error. To find more: {noise:.2g} times the epsilon, "
-            f"bounds {noise:.2g} times as narrow if the data fit, or kruskal(), which compares ranks."
+            f"Privacy noise is {noise:.2g} times the sampling error. To find smaller differences, use "
+            f"{noise:.2g} times the epsilon, bounds 1/{noise:.2g} as wide if the data fit, or kruskal() of ranks."
         )
     return tuple(notes)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
     Hazards: TypeAlias = tuple[Array, Array, Array]
 
-__all__ = ["Curve", "LifeTable", "check_times", "cumulated_hazard", "exposed_rows", "interval_edges"]
+__all__ = ["Curve", "LifeTable", "check_times", "cumulative_hazard", "exposed_rows", "interval_edges"]
 
 _INTERVALS_MAX = 1000
 _BINARY = (0, 1)
@@ -164,7 +164,7 @@ def exposed_rows(tables: Array) -> Hazards:
     return events, exposed, at_risk
 
 
-def cumulated_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Hazards:
+def cumulative_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Hazards:
     """Estimate the cumulative hazard, -log S(t), at the end of each interval.
 
     Parameters
@@ -219,7 +219,7 @@ class Curve:
     @cached_property
     def estimate(self) -> Hazards:
         """Estimated cumulative hazard, increment of its variance and number at risk, for each interval."""
-        return cumulated_hazard(self.table[None], _MIN_AT_RISK * self.law.scale, _CLEARLY_AT_RISK * self.law.scale)
+        return cumulative_hazard(self.table[None], _MIN_AT_RISK * self.law.scale, _CLEARLY_AT_RISK * self.law.scale)
 
     @property
     def survival(self) -> Array:
@@ -239,7 +239,7 @@ class Curve:
         """
         u = points(self.table.size, draws)
         drawn = self.table - quantile(self.law, u.T.reshape(draws, *self.table.shape))
-        hazard, added, at_risk = cumulated_hazard(drawn)
+        hazard, added, at_risk = cumulative_hazard(drawn)
         return (np.maximum(hazard, _MIN_HAZARD), added, at_risk), np.full(draws, 1 / draws)
 
     def bands(self, confidence: float) -> tuple[Array, Array]:

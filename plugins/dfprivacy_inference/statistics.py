@@ -294,12 +294,12 @@ class _GroupStatistic(OfRows):
         self.scores, self.by, self.codes, self.n, self.known = scores, by, codes, n, known
         self.sizes, self.complete, self.ties = sizes, complete, ties
         self.columns = (*scores.columns, by)
-        self._factors = np.array(self._coordinate_factors())
+        self._factors = np.array(self._scale_of_coordinates())
         self.weights: NDArray[np.float64] = np.where(self._factors > 0, self._factors, 1.0)  # 1 where not measured
         self.shape = self.weights.shape
 
     @abstractmethod
-    def _coordinate_factors(self) -> Any:
+    def _scale_of_coordinates(self) -> Any:
         """Return the factor by which each coordinate of the statistic is multiplied; 0 if it is not measured."""
 
     def rank_sums(self, rows: Any) -> tuple[list[int], list[int], int]:
@@ -353,7 +353,7 @@ class RankSum(_GroupStatistic):
         What the spread takes beside 1; 0: it is not told.
     """
 
-    def _coordinate_factors(self) -> Any:
+    def _scale_of_coordinates(self) -> Any:
         n, known = self.n, self.known
         if n is None:
             return [1.0, COUNTED, COUNTED, 4 * self.ties]
@@ -393,7 +393,7 @@ class GroupRankSums(_GroupStatistic):
         What τ takes beside 1; 0: it is not told.
     """
 
-    def _coordinate_factors(self) -> Any:
+    def _scale_of_coordinates(self) -> Any:
         n, known, groups = self.n, self.known, len(self.codes)
         if n is None:
             return [1.0, *[COUNTED] * groups, 0.0]

@@ -430,7 +430,7 @@ def sums_and_products(blocks: Iterable[Array], width: int) -> tuple[Integers, In
 
 
 def apply_map(embedding: Embedding, sums: Integers) -> Array:
-    """Apply the linear map of an embedding to sums, shape (sums, M), exactly, and round the results to float64."""
+    """Apply an embedding's linear map to an array of exact sums, shape (n, M), and round the results to float64."""
     return _to_floats(_exact_product(sums, _map_steps(embedding).T), STEP + MAP_STEP)
 
 

@@ -425,7 +425,7 @@ _INTERVAL_MISS = 0.05
 
 
 class Closeness(OfSums):
-    r"""Scores of candidate tables, minus distances from the data: :math:`-\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
+    r"""Negative distances of candidate tables from the data: :math:`-\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
 
     ψ is the kernel's feature, projected to the span of the points that R is made of, and N the number of complete
     rows. A row that changes moves each score by the distance of two features at most; one that comes, goes, or
@@ -554,7 +554,7 @@ def kme_exponential(
     if not gaps and curator.size:
         reach = scores.sensitivity(curator.neighbors, math.inf, frozenset())
         more = 2 * reach * math.log(tables / _INTERVAL_MISS) / (curator.epsilon * curator.size)
-        close = f"Its distance from the embedding exceeds the smallest of {tables:,} tables by at most {more:.2g}"
+        close = f"The closest of {tables:,} tables is closer to the embedding by {more:.2g} at most"
         notes = (f"{close}, in 95% of cases.",)
     places, times = np.unique(scores.places[best], return_counts=True)
     return WeightedPoints(

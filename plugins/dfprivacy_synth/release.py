@@ -353,8 +353,8 @@ class Synth(Release):
         about = "" if self.public_size else "about "
         return (
             f"A synthetic table of {self._label(*self.columns)} with {about}{self.size:,.0f} rows, from "
-            f"{len(joint):,} measured table{'s' * (len(joint) != 1)} of two or three columns. Other relations are "
-            "assumed."
+            f"{len(joint):,} measured table{'s' * (len(joint) != 1)} of two or three columns. Other relations "
+            "follow from a model."
         )
 
     def _grid(self) -> Grid:

@@ -27,7 +27,7 @@ from scipy import fft, stats
 from scipy.optimize import isotonic_regression
 
 import dfprivacy as dp
-from dfprivacy_inference.curves import cumulated_hazard
+from dfprivacy_inference.curves import cumulative_hazard
 
 tables = Tables(__doc__)
 Truths = dict[str, tuple[Any, float]]
@@ -374,7 +374,7 @@ def farthest(f: Callable[..., Array], d: Array, c: Array) -> Array:
 
 def our_curve(counts: Array, scale: float) -> Array:
     """Our curve, of noise of a scale."""
-    return np.asarray(np.exp(-cumulated_hazard(counts, 6 * scale, 20 * scale)[0]))
+    return np.asarray(np.exp(-cumulative_hazard(counts, 6 * scale, 20 * scale)[0]))
 
 
 def rmse(found: Any, exact: Any) -> float:

@@ -21,7 +21,7 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import holm, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
-from dfprivacy_inference.curves import Curve, LifeTable, cumulated_hazard
+from dfprivacy_inference.curves import Curve, LifeTable, cumulative_hazard
 from dfprivacy_inference.groups import SeveralGroups, TwoGroups, pvalue_of_t
 from dfprivacy_inference.signed import Differences, sign_pvalue
 from dfprivacy_inference.statistics import GehanScores, MidRanks, dot_product, signed_ranks, taper
@@ -340,7 +340,7 @@ def test_reference_life_table():
 def test_reference_curve():
     """Times on edges: 1 - d/n multiplied, and Greenwood's sum; within, rows are exposed as long as they lived."""
     d, c, n = np.array([10, 8, 6, 4]), np.array([2, 3, 5, 12]), np.array([50, 38, 27, 16])
-    hazard, added, at_risk = cumulated_hazard(np.stack([d, c, 0 * c]).astype(float))
+    hazard, added, at_risk = cumulative_hazard(np.stack([d, c, 0 * c]).astype(float))
     rng = np.random.default_rng(2)
     times, ends = rng.exponential(40, 10**6), rng.uniform(0, 60, 10**6)
     even = life_table(np.minimum(times, ends), (times <= ends).astype(int), [0, 20, 40, 60])
@@ -348,7 +348,7 @@ def test_reference_curve():
     assert np.exp(-hazard) == pytest.approx(np.cumprod(1 - d / n), abs=1e-12)
     assert added == pytest.approx(d / (n * (n - d)), abs=1e-12)
     assert at_risk.tolist() == n.tolist()
-    assert cumulated_hazard(even)[0] == pytest.approx([0.5, 1.0, 1.5], abs=0.04)  # the hazard of all
+    assert cumulative_hazard(even)[0] == pytest.approx([0.5, 1.0, 1.5], abs=0.04)  # the hazard of all
 
 
 @pytest.mark.statistical

@@ -368,7 +368,7 @@ ONE_ROW = "for tables that differ in the content of one row"
 @pytest.mark.parametrize(("changes", "words"), [
     ({}, f"(1, 1e-06)-differential privacy {ONE_ROW}"),
     ({"delta": 0.0, "neighbors": "add_remove"},
-     "1-differential privacy for tables that differ by one row more or less"),
+     "1-differential privacy for tables that differ by one row, added or removed"),
     ({"private": False}, "NOT PRIVATE: the noise came from a test-only sampler"),
     ({"replayed": True},
      f"(1, 1e-06)-differential privacy {ONE_ROW}, answered on {PAID.at} and replayed at no charge"),
