@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from dfprivacy import statistics
 from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.conversions import (
     alpha_star,
@@ -364,6 +365,15 @@ def test_false_claims_are_refused(claim):
     """A loss that its noise does not bear out, of no kind, or out of range; an accounting without its delta."""
     with pytest.raises(ArgumentError):
         claim()
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [
+    (0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1e9, 1e-6), (1, 0), (1, 1), (1, 1.5), (1, math.nan),
+])  # fmt: skip
+def test_gaussian_noise_has_no_scale_outside_its_range(epsilon, delta):
+    """Epsilon is above 0 and no giant, and delta above 0 and below 1."""
+    with pytest.raises(ArgumentError, match="delta"):
+        statistics.gaussian_scale(epsilon, delta)
 
 
 def test_what_a_loss_is_charged():

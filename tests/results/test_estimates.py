@@ -11,6 +11,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy.inference import planning
+from dfprivacy.inference.draws import sums_of_two_releases
 from dfprivacy.inference.engine import Inference
 from dfprivacy.inference.groups import mean
 from dfprivacy.inference.moments import NoisyMoments
@@ -155,3 +156,20 @@ def test_the_confidence_distribution_is_a_mixture_of_students_t():
     assert [found.cdf(found.quantile(q)) for q in (0.05, 0.3, 0.95)] == pytest.approx([0.05, 0.3, 0.95])
     assert [found.quantile(q) for q in (0.15, 0.55)] == pytest.approx([-0.4, 2.0])  # in a step
     assert [steps.quantile(q) for q in (0.05, 0.25, 0.55, 0.7)] == [-0.4, 0.3, 0.5, 2.0]
+
+
+@pytest.mark.parametrize("floor", [-30.0, 4.0, 6.0])
+@pytest.mark.parametrize("scales", [(2.0, 0.7), (0.7, 2.0), (1.5, 1.5)])
+@pytest.mark.parametrize("kind", ["Laplace", "Gaussian"])
+def test_a_sum_given_two_releases_has_the_product_of_their_laws(kind, scales, floor):
+    """The quantiles, with the lower bound of the sum, are those of the density by numerical integration."""
+    released, laws = (3.0, 5.0), tuple(NoiseLaw(scale, kind=kind) for scale in scales)
+    x = np.linspace(floor, 40, 400_001)
+    logs = [np.abs(x - each) / scale for each, scale in zip(released, scales, strict=True)]
+    density = np.exp(-sum(logs if kind == "Laplace" else [each**2 / 2 for each in logs]))
+    u = np.array([0.95, 0.5, 0.2, 0.01])
+
+    found = sums_of_two_releases(tuple(np.array([each]) for each in released), laws, np.array([floor]), u)
+
+    above = np.cumsum(density[::-1])[::-1] / density.sum()
+    assert found.ravel() == pytest.approx(np.interp(u, above[::-1], x[::-1]), abs=1e-3)
