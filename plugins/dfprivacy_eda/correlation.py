@@ -475,11 +475,8 @@ def conclude_corr(products: Products, *, recentre: bool, confidence: Probability
     notes = _notes(products, values + np.diag(unknown), recentre=recentre)
     drowned = tuple(column.name for column, out in zip(products.columns, unknown, strict=True) if out)
     if drowned:
-        notes = [
-            f"The noise hides the variance of {', '.join(drowned)}. Correlations with "
-            f"{'it' if len(drowned) == 1 else 'them'} are unknown.",
-            *notes,
-        ]
+        what = "variance and correlations" if len(drowned) == 1 else "variances and correlations"
+        notes.insert(0, f"The noise hides the {what} of {', '.join(drowned)}.")
     elif (high - low)[off].min() > 1:
         notes.append("Uninformative: each interval spans more than half of the possible range: too little data.")
     return Correlations(
