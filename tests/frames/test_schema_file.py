@@ -328,4 +328,4 @@ def test_a_file_without_a_header_is_refused(tmp_path, line):
     with pytest.raises(dp.ArgumentError, match="header") as refused:
         declared_columns(path)
 
-    assert "45" not in str(refused.value)
+    assert "45" not in str(refused.value).replace(str(path), "")

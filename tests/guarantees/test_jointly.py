@@ -137,7 +137,7 @@ def test_noise_follows_the_parts():
 REFUSED = [
     ("larger radius or dimension", 1, longer, {}, {}),
     ("measured twice", 1, again, {}, {"neighbors": "add_remove"}),
-    ("is used twice", 1, chosen_twice, {}, {}),
+    ("planned fewer selections", 1, chosen_twice, {}, {}),
     ("at least one sum", 0, only_chosen, {}, {}),
     *[("at most 1", 0, parts, {"shares": each}, {}) for each in ([], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"])],
     ("delta", 0, parts, {"delta": None}, {"delta": 0}),
