@@ -53,12 +53,6 @@ def pytest_collection(session: pytest.Session) -> None:
                 importlib.import_module(module.name)
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than there are cores: a quarter of the time, tests wait for servers and clusters."""
-    return (os.cpu_count() or 1) + 1
-
-
 _TESTS = Path(__file__).parent / "tests"
 
 # Files of audits and simulations, the longest first: a worker that began one at the end would work alone.
