@@ -52,11 +52,15 @@ def condition_as_text(described: Mapping[str, Any]) -> str:
     --------
     >>> condition_as_text({"age": {"between": [30.0, 40.5]}})
     'age from 30 to 40.5'
+    >>> condition_as_text({"age": {"between": [30.0, 30.0]}})
+    'age = 30'
     >>> condition_as_text({"sex": {"in": ["f", "d"]}})
     'sex = f or d'
     """
     ((name, rule),) = described.items()
     match rule:
+        case {"between": [low, high]} if low == high:
+            return f"{name} = {value_as_text(low)}"
         case {"between": [low, high]}:
             return f"{name} from {value_as_text(low)} to {value_as_text(high)}"
         case {"in": list(values)}:

@@ -116,7 +116,9 @@ class Call:
         told, parameters = [], self.mechanism.signature.parameters
         for name, value in self.given.items():
             text, parameter = _abbreviated(value), parameters[name]
-            if text != _abbreviated(parameter.default):
+            if parameter.kind is parameter.VAR_KEYWORD:
+                told += [(each, _abbreviated(of)) for each, of in value.items()]
+            elif text != _abbreviated(parameter.default):
                 told.append(("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else name, text))
         by = f" by {', '.join(column.name for column in self.by)}" if self.by else ""
         return _words.call_as_text(self.mechanism.name, told) + by

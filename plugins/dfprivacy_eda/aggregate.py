@@ -99,19 +99,16 @@ class Aggregates(Statistics):
         return f"{statistic_words(each.statistic)} of {self._with_units(each.column)}" if own else each.name
 
     def _sentence(self) -> str:
-        """Write a sentence with the values of the first statistics and the labels of their columns."""
+        """Return a sentence with the values of the first statistics."""
         told = []
         for each in self._entries[:_LISTED]:
+            words = f"the {self._statistic_words(each.statistic, each.column)}"
             own = each.name == f"{each.column}_{each.statistic}"
-            told.append(
-                self._number_words(
-                    each, f"the {self._statistic_words(each.statistic, each.column) if own else each.name}"
-                )
-            )
+            told.append(self._number_words(each, words if own else f"{each.name}, {words},"))
         more = [f"{len(self.names) - _LISTED} more are below"] if len(self.names) > _LISTED else []
-        about = self._label(*dict.fromkeys(filter(None, self.columns)))
         limits = f"; values are{bounds_phrase(self.covers)}" if bounds_phrase(self.covers) else ""
-        return f"Of {about}: {'; '.join([*told, *more])}. {_COVERS_NOTE}{limits}."
+        first = "; ".join([*told, *more]).removeprefix("the ")
+        return f"{'The ' if told[0].startswith('the ') else ''}{first}. {_COVERS_NOTE}{limits}."
 
     def _grid(self) -> Grid:
         rows = [

@@ -201,3 +201,17 @@ def test_intervals_cover(neighbors, frame, protect):
         assert count > 3 * runs * 0.95 - width, row
     for name, count in named.items():
         assert count >= 13, (name, count)  # six standard deviations below 19
+
+
+def test_statistics_are_written_as_they_were_asked(protect):
+    """By name or by column: no argument that was not given, and a name with what it stands for."""
+    view = protect()
+
+    by_column = view.where(age=30).agg({"visits": ["mean"]}, epsilon=10)
+    by_name = view.agg(usual=("visits", "mean"), epsilon=10)
+
+    assert ["agg({'visits': ['mean']})", "agg(usual=('visits', 'mean'))"] == [
+        each.privacy.question for each in (by_column, by_name)
+    ]
+    assert str(by_column).startswith("Where age = 30: the mean of visits ")
+    assert str(by_name).startswith("usual, the mean of visits, is ")
