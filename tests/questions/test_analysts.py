@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import sqlite3
 import threading
@@ -194,6 +195,7 @@ def test_questions_are_shown_in_full_and_filtered(view):
         assert text in shown
         assert text in view.releases._repr_html_()
     assert "1 measurement reused" in shown
+    assert re.findall(r"  (ana|bo)  +mean", shown) == ["ana", "bo"]
 
     def found(**by):
         return view.releases.filter(**by)
