@@ -23,7 +23,7 @@ from dfprivacy._table.frames import adapt
 from dfprivacy.errors import ArgumentError, DPError
 from dfprivacy.release import Release
 from dfprivacy_audit.cases import candidate_rows, distant_tables, tables
-from dfprivacy_audit.exact import Family, families, statistics_of, worst_loss, worst_table
+from dfprivacy_audit.exact import Family, families, largest_loss, statistics_of, worst_loss, worst_table
 from dfprivacy_audit.harness import (
     ADDED,
     Failed,
@@ -155,17 +155,13 @@ class Audit:
         else:  # how far a row moves a sum depends on the row alone
             long = [partial(worst_loss, n_families=1)]
         if self.thorough:
-            return _largest([search(self.families) for search in long])
+            return largest_loss([search(self.families) for search in long])
         losses = [search(self.families) for search in short]
         for search in long:
-            if _largest(losses).tightness < self.case.tightness:
+            if largest_loss(losses).tightness < self.case.tightness:
                 losses.append(search(self.families))
-        found = _largest(losses)
+        found = largest_loss(losses)
         return replace(self, thorough=True).loss if found.tightness < self.case.tightness else found
-
-
-def _largest(losses: Sequence[Loss]) -> Loss:
-    return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
 def answers(audit: Audit) -> str:

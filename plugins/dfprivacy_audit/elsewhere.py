@@ -7,7 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from dfprivacy_audit.cases import few_rows, further_tables, tables, variants_among
-from dfprivacy_audit.exact import Family, Loss, small_family, statistics_of, worst_loss, worst_rows, worst_table
+from dfprivacy_audit.exact import (
+    Family,
+    Loss,
+    largest_loss,
+    small_family,
+    statistics_of,
+    worst_loss,
+    worst_rows,
+    worst_table,
+)
 from dfprivacy_audit.harness import Failed, Harness, public_part, with_first_row
 
 if TYPE_CHECKING:
@@ -87,4 +96,4 @@ def _outcome_of_variant(audit: Audit, case: Case) -> VariantOutcome | None:
     losses = [worst_loss(measurable, n_families=1, halvings=3, restarts=1)]
     if statistics:
         losses.append(worst_table(measurable, _STEPS, n_tables=2))
-    return VariantOutcome(max(losses, key=lambda loss: (loss.exceeds, loss.epsilon)), answered)
+    return VariantOutcome(largest_loss(losses), answered)

@@ -50,7 +50,7 @@ from dfprivacy_audit.harness import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -61,6 +61,7 @@ __all__ = [
     "Family",
     "Loss",
     "families",
+    "largest_loss",
     "loss_between",
     "run_distance",
     "small_family",
@@ -289,9 +290,17 @@ def worst_loss(
     Loss
         Of the worst pair found.
     """
-    promising = sorted(candidates, key=lambda family: -family.largest_distance)[:n_families]
-    losses = [worst_pair(family, halvings, restarts) for family in promising]
+    return largest_loss(worst_pair(family, halvings, restarts) for family in _farthest(candidates, n_families))
+
+
+def largest_loss(losses: Iterable[Loss]) -> Loss:
+    """Return the largest loss; one that exceeds its charge is larger than any that does not."""
     return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
+
+
+def _farthest(candidates: Sequence[Family], n: int) -> list[Family]:
+    """Return the n families with the largest distances between their tables."""
+    return sorted(candidates, key=lambda family: -family.largest_distance)[:n]
 
 
 def worst_pair(family: Family, halvings: int = 8, restarts: int = _RESTARTS) -> Loss:
@@ -542,9 +551,8 @@ def worst_table(candidates: Sequence[Family], steps: int, n_tables: int = 3) -> 
     Loss
         Of the worst pair of tables found.
     """
-    chosen = sorted(candidates, key=lambda family: -family.largest_distance)[:n_tables]
-    losses = [_climb_table(family, steps, at) for at, family in enumerate(chosen)]
-    return max((loss for loss in losses if loss), key=lambda loss: (loss.exceeds, loss.epsilon))
+    losses = [_climb_table(family, steps, at) for at, family in enumerate(_farthest(candidates, n_tables))]
+    return largest_loss(filter(None, losses))
 
 
 def _measured_pair(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
