@@ -115,10 +115,10 @@ class Call:
         """Call as Python text without its price, followed by the group columns; long arguments are cut."""
         told, parameters = [], self.mechanism.signature.parameters
         for name, value in self.given.items():
-            text, parameter = _abbreviated(value), parameters[name]
+            parameter = parameters[name]
             if parameter.kind is parameter.VAR_KEYWORD:
                 told += [(each, _abbreviated(of)) for each, of in value.items()]
-            elif text != _abbreviated(parameter.default):
+            elif (text := _abbreviated(value)) != _abbreviated(parameter.default):
                 told.append(("" if parameter.kind is parameter.POSITIONAL_OR_KEYWORD else name, text))
         by = f" by {', '.join(column.name for column in self.by)}" if self.by else ""
         return _words.call_as_text(self.mechanism.name, told) + by

@@ -376,7 +376,7 @@ class _WarningFilter:
                 self._filters.__exit__(None, None, None)
 
     def reset_after_fork(self) -> None:
-        """Show warnings again in a forked child, in which the reading threads do not exist that they disturb."""
+        """Show warnings again in a forked child, which has none of its parent's reading threads."""
         if self._readers:
             self._filters.__exit__(None, None, None)
         self._turn, self._readers = threading.Lock(), 0
