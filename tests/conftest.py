@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
+from collections import defaultdict
 from contextlib import ExitStack, closing, contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -47,6 +49,26 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the cases of a test with the mark `one_in(n)` keep each n-th, always the same ones, chosen by their names.
+
+    With `DFPRIVACY_TEST_ALL` all are kept.
+    """
+    if "DFPRIVACY_TEST_ALL" in os.environ:
+        return
+    cases = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("one_in"):
+            cases[item.nodeid.partition("[")[0], mark.args[0]].append(item)
+    left_out = {
+        item
+        for (_, n), those in cases.items()
+        for item in sorted(those, key=lambda item: zlib.crc32(item.name.encode()))[-(-len(those) // n) :]
+    }
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 def server_binaries() -> Path | None:
