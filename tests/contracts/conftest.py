@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import zlib
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -218,13 +217,12 @@ def pytest_generate_tests(metafunc):
     test, first = metafunc.function.__name__, {id(each) for each in first_questions()}
     for name, every in asked_of().items():
         if name in metafunc.fixturenames:
-            quarter = zlib.crc32(test.encode()) % 4
-            asked = [
-                each
-                for at, each in enumerate(every)
-                if name not in QUARTERED or id(each) in first or at % 4 == quarter or reasons(test, str(each))
-            ]
-            metafunc.parametrize(name, asked, ids=map(str, asked))
+            asked = []
+            for each in every:
+                always = name not in QUARTERED or id(each) in first or reasons(test, str(each))
+                marks = () if always else (pytest.mark.one_in(4),)
+                asked.append(pytest.param(each, id=str(each), marks=marks))
+            metafunc.parametrize(name, asked)
 
 
 @pytest.fixture(autouse=True)

@@ -67,9 +67,9 @@ def test_a_refused_question_is_free(method):
     assert {0} == set(asked.spent)
 
 
-def test_a_question_is_paid_once(question):
+def test_a_question_is_paid_once(varied):
     """To explain it is free; to ask it costs what was explained; again, or at a lower price, it costs nothing."""
-    asked = question.of()
+    asked = varied.of()
     explained = asked.part.explain(asked.method, **asked.given)
     shown = repr(explained), explained._repr_html_(), explained.findings
     free = asked.spent
@@ -261,6 +261,7 @@ def test_a_secret_sample(varied):
     assert asked.paid
 
 
+@pytest.mark.one_in(3)
 def test_a_request_is_answered(method, ledger, tmp_path, capsys):
     """What an analyst writes into a file, without the table, a custodian answers and lists by command."""
     rows = method.rows()
@@ -288,6 +289,7 @@ def test_a_request_is_answered(method, ledger, tmp_path, capsys):
     assert f"{method.method}(" in capsys.readouterr().out
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("accounting", ["rdp", "gdp", "portfolio"])
 def test_other_accounting(method, accounting):
     """However losses add up, a question costs what was asked at most, and its answer is kept."""
@@ -297,9 +299,9 @@ def test_other_accounting(method, accounting):
     assert asked.paid
 
 
-def test_few_rows_at_a_small_price(question):
+def test_few_rows_at_a_small_price(varied):
     """What tells hardly anything is an answer, too, and warns of nothing: warnings are errors here."""
-    asked = question.of(question.rows(24))
+    asked = varied.of(varied.rows(24))
 
     answer = asked(epsilon="1/1000")
 
@@ -308,6 +310,7 @@ def test_few_rows_at_a_small_price(question):
     assert all(each <= 1 / 1000 for each in asked.spent)
 
 
+@pytest.mark.one_in(2)
 def test_another_frame_of_the_account_knows_the_answer(method, ledger):
     """The answer is kept in the ledger's file, under the account's name, and not by the frame."""
     rows = method.rows()

@@ -1127,7 +1127,6 @@ class Fault:
     caught_by: str
     case: Case = NUMBER
     around: object = contextlib.nullcontext
-    samples: int = 4_000
 
     @property
     def name(self):
@@ -1184,7 +1183,7 @@ FAULTS = [
     Fault(result_keeps_the_rows, "answers"),
     Fault(one_noise_two_projections, "charges_first_and_for_good"),
     Fault(measurement_kept_for_later, "charges_first_and_for_good"),
-    Fault(select_by_the_unsigned_distance, "outputs_do_not_tell", replace(GROUPS, epsilon=3), samples=6_000),
+    Fault(select_by_the_unsigned_distance, "outputs_do_not_tell", replace(GROUPS, epsilon=3)),
     Fault(sensitivity_claimed, "loss_within_charge", GROUPS),
     Fault(selection_with_a_third_of_the_noise, "loss_within_charge", GROUPS),
     Fault(threshold_with_little_noise, "loss_within_charge", GROUPS),
