@@ -5,11 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["call_as_text", "condition_as_text", "value_as_text"]
+__all__ = ["call_as_text", "condition_as_text", "described", "listed", "value_as_text"]
 
 _EXACT = 1e15  # below which all digits of an integer are shown
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as text: "x", "x and y", or "x, y and z"."""
+    *first, last = names or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def described(kind: type, names: Sequence[str]) -> str:
+    """Return the description of a class of features or statistics, with the names of the columns that it reads."""
+    template = getattr(kind, "description", "")
+    return template.format(columns=listed(names)) if template else f"{kind.__name__}({', '.join(names)})"
 
 
 def call_as_text(name: str, arguments: Iterable[tuple[str, str]]) -> str:

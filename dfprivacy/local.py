@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dfprivacy._privacy.response import Arc
 from dfprivacy._table.batch import category, number
+from dfprivacy._words import described
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,6 +47,8 @@ class RowLabels(ABC):
         The columns it reads.
     places : int
         Number of places N.
+    description : str
+        What it is, as users read it, with ``{columns}`` for the columns' names; default: the name of the class.
 
     Examples
     --------
@@ -62,6 +65,7 @@ class RowLabels(ABC):
 
     columns: tuple[Column, ...]
     places: int
+    description: ClassVar[str] = ""
 
     @property
     def reads(self) -> Sequence[Read]:
@@ -74,8 +78,7 @@ class RowLabels(ABC):
 
     def describe(self) -> str:
         """Return a description of the map for an explanation."""
-        names = ", ".join(column.name for column in self.columns)
-        return f"{type(self).__name__}({names})"
+        return described(type(self), [column.name for column in self.columns])
 
 
 @dataclass(frozen=True)

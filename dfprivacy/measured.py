@@ -77,7 +77,7 @@ class MeasurementRecord:
 
     def __str__(self) -> str:
         sentence = (
-            f"{self.kind} noise of scale {self.scale:.4g} on {self.what} (sensitivity {self.sensitivity:.4g})"
+            f"{self.what}, with {self.kind} noise of scale {self.scale:.4g} (sensitivity {self.sensitivity:.4g})"
         )
         return f"{sentence}, measured on {_time(self.reused)} and reused at no charge" if self.reused else sentence
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dfprivacy._privacy.calibrate import check_delta
 from dfprivacy._privacy.conversions import EPSILON_MAX, SMALLEST, gaussian_unit_scale
+from dfprivacy._words import described
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -49,11 +50,14 @@ class Statistic(ABC):
         The released value is divided by them: coordinates that matter less may be scaled down before the noise.
     error : float
         Bound on the floating-point error of each coordinate. Twice the bound is added to the sensitivity.
+    description : str
+        What it is, as users read it, with ``{columns}`` for the columns' names; default: the name of the class.
     """
 
     columns: tuple[Column, ...]
     shape: tuple[int, ...]
     weights: float | NDArray[np.float64] = 1.0
+    description: ClassVar[str] = ""
     error: float = 0.0
 
     @property
@@ -85,8 +89,7 @@ class Statistic(ABC):
 
     def describe(self) -> str:
         """Return a description of the statistic for an explanation."""
-        names = ", ".join(column.name for column in self.columns)
-        return f"{type(self).__name__}({names})"
+        return described(type(self), [column.name for column in self.columns])
 
 
 class OfSums(Statistic):

@@ -173,11 +173,17 @@ def test_many_groups_and_columns_are_counted_like_few():
 
 
 @pytest.mark.parametrize(("features", "words", "shape", "support"), [
-    (OneHot(BY) * OneHot(TWO) * Moments(X), "OneHot(by) x OneHot(two) x Moments(x)", (3, 2, 2), 2),
-    (OneHot(BY, groups=["c"]) * Stack(OneHot(TWO), Count()), "OneHot(by) x Stack(OneHot(two), Count())", (1, 3), 2),
-    (OneHot(BY) * Outer([X, Y], count=True), "OneHot(by) x Outer(x, y)", (3, 6), 12),
-    (OneHot(BY, TWO, groups={"two": [2]}), "OneHot(by) x OneHot(two)", (3, 1), 1),
-    (Given(X, Y, of=Moments(X)), "Moments(x) given x, y", (2,), 2), (Given(X), "Count() given x", (1,), 1),
+    (OneHot(BY) * OneHot(TWO) * Moments(X), "x and x² by two by by", (3, 2, 2), 2),
+    (OneHot(BY, groups=["c"]) * Stack(OneHot(TWO), Count()), "(indicators of two; ones) by by", (1, 3), 2),
+    (OneHot(BY) * Outer([X, Y], count=True), "ones, x, y and their products by by", (3, 6), 12),
+    (OneHot(BY, TWO, groups={"two": [2]}), "indicators of two by by", (3, 1), 1),
+    (OneHot(BY) * Stack(Given(X, of=Moments(X)), Beyond(X)),
+     "(x and x² where x is not missing; indicators of x beyond its bounds) by by", (3, 4), 3),
+    (Given(X, Y, of=Weighted(Y, Count())), "ones weighted by y where x and y are not missing", (2,), 2),
+    (Given(X), "ones where x is not missing", (1,), 1),
+    (Moments(X, degree=1, count=True), "ones and x", (2,), 2),
+    (Bins(X, [2, 3, 4, 5, 6], widths=(2, 1), weights=(3, 1)), "indicators of 4 intervals of x, and of wider ones",
+     (6,), 4),
 ])  # fmt: skip
 def test_features_in_words(features, words, shape, support):
     """A feature says what it is of, what shape its sums have, and how many coordinates rounding can move."""

@@ -348,8 +348,8 @@ class Table(Rows):
             return
         if (needed := VALUE_BYTES * columns * size) > self.memory:
             raise ArgumentError(
-                f"{query.of.describe()} needs {columns} columns of {size} rows at once: {needed:.3g} bytes, "
-                f"more than memory={self.memory:.3g}.",
+                f"To compute {query.of.describe()} takes {columns} columns of {size} rows at once: {needed:.3g} "
+                f"bytes, more than memory={self.memory:.3g}.",
                 _SMALLER,
             )
 

@@ -116,7 +116,7 @@ class JointMeasurements(NoisySums, NoisyDecisions):
         def measure(features: RowFeatures) -> NoisyValue:
             if not unused or not self._fits_plan(features, unused.pop(), share):
                 raise PluginError(
-                    f"{features.describe()} is measured twice, or has a larger radius or dimension than planned.",
+                    f"jointly() planned no such sum: {features.describe()}, a second time or larger than planned.",
                     "Give jointly() a pair (features, part) for each sum, with its largest radius and dimension.",
                 )
             if share is None or self._table.is_public(features.columns):  # exact, and free

@@ -155,7 +155,9 @@ def price_with_record(
     """Return the price of a measurement, with a record that describes it in words."""
     measurand = query.of
     epsilon, delta = map(float, cost)
-    what = f"the sum of {measurand.describe()}" if isinstance(measurand, RowFeatures) else measurand.describe()
+    what = measurand.describe()
+    if isinstance(measurand, RowFeatures):
+        what = f"the {'sum' if measurand.dimension == 1 else 'sums'} of {what}"
     record = MeasurementRecord(
         what=what if query.reveal is None else f"{what}, {query.reveal.describe()}",
         kind="K-norm (cube)" if noise == "cube" else f"discrete {noise.capitalize()}",

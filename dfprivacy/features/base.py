@@ -11,11 +11,12 @@ from abc import ABCMeta, abstractmethod
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
 
 import numpy as np
 
 from dfprivacy._table.batch import Batch, apply_to_batch, declared_reads, number
+from dfprivacy._words import described
 from dfprivacy.errors import PluginError
 from dfprivacy.schema.values import Dictionary
 
@@ -133,6 +134,8 @@ class RowFeatures(metaclass=Frozen):
         The released sum is divided by them: coordinates that matter less may be scaled down before the noise.
     unit : float or None
         A power of two of which all coordinates of all rows are integer multiples, weights included; default: None.
+    description : str
+        What is summed, as users read it, with ``{columns}`` for the columns' names; default: the name of the class.
 
     Examples
     --------
@@ -152,6 +155,7 @@ class RowFeatures(metaclass=Frozen):
     columns: tuple[Column, ...]
     shape: tuple[int, ...]
     weights: float | NDArray[np.float64] = 1.0
+    description: ClassVar[str] = ""
     portable = False  # whether all processors give the same bits: IEEE 754 settles arithmetic and roots only
     threaded = False  # whether batches are so much work that several threads share them
     stacked: tuple[RowFeatures, ...] = ()  # parts with sums one after the other along the last axis; see `Stack`
@@ -227,8 +231,7 @@ class RowFeatures(metaclass=Frozen):
 
     def describe(self) -> str:
         """Return a description of the feature for an explanation."""
-        names = ", ".join(column.name for column in self.columns)
-        return f"{type(self).__name__}({names})"
+        return described(type(self), [column.name for column in self.columns])
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)

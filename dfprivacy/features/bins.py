@@ -189,5 +189,5 @@ class Bins(RowFeatures):
 
     def describe(self) -> str:
         """Return a description of the feature."""
-        widths = f", {len(self.widths)} widths" if len(self.widths) > 1 else ""
-        return f"Bins({self.columns[0].name}: {self.bins}{widths})"
+        wider = ", and of wider ones" if len(self.widths) > 1 else ""
+        return f"indicators of {self.bins} intervals of {self.columns[0].name}{wider}"

@@ -13,6 +13,7 @@ import numpy as np
 
 from dfprivacy._privacy.conversions import float_above
 from dfprivacy._table.batch import category, declared_read
+from dfprivacy._words import listed
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Norm, RowFeatures, common_unit, concatenate, enforce_bounds, integers, root
 from dfprivacy.features.moments import Count
@@ -131,7 +132,7 @@ class OneHot(Composed):
         if isinstance(self.of, OneHot):
             return OneHot(self.by, groups=self.groups, of=self.of * of)
         raise ArgumentError(
-            f"{self.describe()} has features already.",
+            f"OneHot({self.by.name}) has features already.",
             "To sum several features by category, combine them first: OneHot(column) * Stack(a, b).",
         )
 
@@ -189,8 +190,7 @@ class OneHot(Composed):
 
     def describe(self) -> str:
         """Return a description of the feature."""
-        inner = f" x {self.of.describe()}" if self.of else ""
-        return f"OneHot({self.by.name}){inner}"
+        return f"{_as_one(self.of)} by {self.by.name}" if self.of else f"indicators of {self.by.name}"
 
 
 @final
@@ -317,7 +317,8 @@ class Given(Composed):
 
     def describe(self) -> str:
         """Return a description of the feature."""
-        return f"{self.of.describe()} given {', '.join(column.name for column in self.given)}"
+        given = [column.name for column in self.given]
+        return f"{_as_one(self.of)} where {listed(given)} {'are' if len(given) > 1 else 'is'} not missing"
 
 
 def _round_to_steps(number: float, k: int) -> float:
@@ -397,7 +398,13 @@ class Stack(Composed):
 
     def describe(self) -> str:
         """Return a description of the feature."""
-        return f"Stack({', '.join(each.describe() for each in self.features)})"
+        return "; ".join(each.describe() for each in self.features)
+
+
+def _as_one(features: RowFeatures) -> str:
+    """Return the description of features, in parentheses where others could be read into it."""
+    described = features.describe()
+    return f"({described})" if ";" in described or " where " in described else described
 
 
 def _stacked_norm(lengths: list[float], norm: Norm) -> float:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 
+from dfprivacy._words import listed
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Norm, RowFeatures, root
 
@@ -23,6 +24,7 @@ __all__ = ["Beyond", "Count", "Moments"]
 class Count(RowFeatures):
     """Constant feature 1, whose sum is the number of rows."""
 
+    description = "ones"
     columns = ()
     shape = (1,)
     portable = True
@@ -163,6 +165,12 @@ class Moments(RowFeatures):
             weights = np.atleast_1d(self.weights)[1 : 2 if self.count == "beside" else None]
         return _parabola_diameter(norm, float(np.linalg.norm(weights, ord=norm)))
 
+    def describe(self) -> str:
+        """Return a description of the features."""
+        name = self.columns[0].name
+        powers = [name, f"{name}²"][: self.degree]
+        return listed(["ones", *powers] if self.count else powers)
+
 
 def _parabola_diameter(norm: Norm, c: float) -> float:
     """Return the largest distance of two points of (y, c y²) with y in [-1, 1], rounded up; see `Moments`."""
@@ -195,6 +203,7 @@ class Beyond(RowFeatures):
     sixteenth, and 16 times that in each of the numbers of rows tells how many values were limited.
     """
 
+    description = "indicators of {columns} beyond its bounds"
     portable = True
     support = 1
 

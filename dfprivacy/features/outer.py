@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dfprivacy._table.batch import BATCH_ROWS
+from dfprivacy._words import listed
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Norm, RowFeatures, integers, root
 
@@ -237,6 +238,11 @@ class Outer(RowFeatures):
             farthest = 2 * self.ball if d == 1 else math.sqrt(_ball_diameter_squared(self.ball, 1 / self.ball))
             return farthest * UP
         return 2 * self._norm_without_count(norm)
+
+    def describe(self) -> str:
+        """Return a description of the features."""
+        products = [*(column.name for column in self.columns), "their products"]
+        return listed(["ones", *products] if self.count else products)
 
 
 def _ball_diameter_squared(r: float, w: float) -> float:

@@ -116,7 +116,7 @@ class Weighted(Composed):
         self.of = of = enforce_bounds(of)
         if of.radius(1) > 1 or np.any(np.asarray(of.weights) != 1):
             raise ArgumentError(
-                f"{of.describe()} has an L1 radius above 1 ({of.radius(1):g}), or weights other than 1.",
+                f"The L1 radius of {of.describe()} is above 1 ({of.radius(1):g}), or they have weights.",
                 "Give features without weights, whose coordinates add up to at most 1.",
             )
         if square < 0 or np.frexp(square)[0] not in {0.0, 0.5}:

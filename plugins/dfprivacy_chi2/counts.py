@@ -87,6 +87,8 @@ class Difference(_CountStatistic):
         Whether to keep the sign.
     """
 
+    description = "the differences of shares in {columns}"
+
     def __init__(
         self,
         xs: Sequence[Column],
@@ -116,6 +118,7 @@ class Margins(RowFeatures):
     missing costs no more noise than to know how many have X = 1.
     """
 
+    description = "indicators of {columns}"
     shape = (3,)
 
     def __init__(self, x: Column, by: Column, groups: Sequence[object], *, fill: bool) -> None:
@@ -139,6 +142,8 @@ class Margins(RowFeatures):
 
 class UnitCircleNorm(_CountStatistic):
     """Norm of the unit circle mechanism for each column, divided by its sensitivity to one row."""
+
+    description = "the unit circle norms of {columns}"
 
     def __init__(
         self,
@@ -166,6 +171,8 @@ class UnitCircleNorm(_CountStatistic):
 
 class Distance(_CountStatistic):
     """Signed number of rows that must change before a column's chi² crosses tau."""
+
+    description = "the numbers of rows between {columns} and significance"
 
     def __init__(
         self, xs: Sequence[Column], by: Column, groups: Sequence[object], sizes: Sequence[int], tau: float

@@ -98,6 +98,7 @@ class Angles(RowLabels):
         Place of a row in which a value is missing; default: that of the fill values.
     """
 
+    description = "the angle of {columns}"
     places = PLACES
 
     def __init__(
@@ -124,10 +125,6 @@ class Angles(RowLabels):
                 if not column.filled:
                     places[batch.missing(column)] = self.gap
         return places
-
-    def describe(self) -> str:
-        """Return a description of the feature."""
-        return f"the angle of {', '.join(column.name for column in self.columns)}"
 
 
 def best_half_width(epsilon: float, places: int = PLACES) -> int:

@@ -62,6 +62,8 @@ class Projections(OfRows):
         By how much the sensitivity is overstated, at least 1: noise that is wider than it must be.
     """
 
+    description = "projections of {columns}"
+
     def __init__(
         self,
         columns: tuple[Column, ...],

@@ -58,6 +58,8 @@ class MessageScores(SharedNumbers):
         The space of the second party's own columns.
     """
 
+    description = "the distance covariance of {columns} and a message"
+
     def __init__(self, message: Message, y: Space) -> None:
         self.y, self.parts, n = y, message.parts(), message.rows
         change = math.sqrt(self._max_distance(n) * y.diameter)

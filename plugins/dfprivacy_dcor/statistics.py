@@ -141,6 +141,8 @@ class FiveNumbers(SharedNumbers):
         Number of rows.
     """
 
+    description = "the distance covariance and deviations of {columns}"
+
     def __init__(self, x: Space, y: Space, n: int) -> None:
         self.x, self.y = x, y
         left_out = np.array([1.0, 1.0, 1.0, *[n / (2 * (n - 1))] * 2])
@@ -182,6 +184,8 @@ class Scores(OfRows):
         Number of rows.
     """
 
+    description = "the distance covariances of {columns}"
+
     def __init__(self, candidates: Sequence[Space], y: Space, n: int) -> None:
         self.candidates, self.y, self.n = candidates, y, n
         self.columns = (*(column for x in candidates for column in x.columns), *y.columns)
@@ -221,6 +225,8 @@ class Deviation(OfRows):
     n : int
         Number of rows.
     """
+
+    description = "the distance deviation of {columns}"
 
     def __init__(self, x: Space, n: int) -> None:
         self.x, self.n = x, n

@@ -681,6 +681,7 @@ def _distinct_change(columns: tuple[Column, ...], public: frozenset[str]) -> flo
 class Categories(OfSums):
     """Number of categories of a column that occur in the table."""
 
+    description = "the number of categories of {columns}"
     shape = (1,)
 
     def __init__(self, column: Column) -> None:
@@ -699,6 +700,7 @@ class Categories(OfSums):
 class Values(OfRows):
     """Number of distinct values of a numeric column, after clipping to its bounds."""
 
+    description = "the number of distinct values of {columns}"
     shape = (1,)
 
     def __init__(self, column: Column, *, omit: bool) -> None:

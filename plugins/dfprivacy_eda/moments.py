@@ -64,6 +64,7 @@ class Centred(_SumStatistic):
     groups of a table, whatever t is.
     """
 
+    description = "the centred sum of {columns}"
     lipschitz = 1.0  # of y, 1-y² and y²/2 summed
 
     def __init__(self, column: Column, gaps: tuple[Column, ...], t: float) -> None:
@@ -85,6 +86,7 @@ class Spread(_SumStatistic):
     by 1 at most. Where the mean of y is in the interval, it is the sum of squares about the mean.
     """
 
+    description = "the sum of squared deviations of {columns}"
     lipschitz = 2.0  # 2(1 + t²) over the unit, with y, 1-y² and y²/2 summed
 
     def __init__(self, column: Column, gaps: tuple[Column, ...], ends: tuple[float, float], v: float) -> None:
@@ -107,6 +109,7 @@ class Total(_SumStatistic):
     number if that is more, for a value may go missing; where one comes or goes, by the largest number.
     """
 
+    description = "the sum of {columns}"
     lipschitz = 1.0
     error = 1e-5
 

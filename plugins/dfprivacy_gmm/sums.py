@@ -312,7 +312,7 @@ class Entry(RowFeatures):
 
     def describe(self) -> str:
         """Return a description of the feature."""
-        return f"Entry({', '.join(column.name for column in self.factors)})"
+        return " × ".join(column.name for column in self.factors)
 
 
 def measure_one_by_one(

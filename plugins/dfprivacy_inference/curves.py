@@ -52,6 +52,8 @@ class LifeTable(RowFeatures):
     or goes; if a row changes by 2 in L1, by √2 in L2, and by 1 in each cell.
     """
 
+    description = "events and times at risk of {columns}"
+
     def __init__(self, time: Column, event: Column, edges: NDArray[np.float64]) -> None:
         self.columns, self.edges = (time, event), edges
         self.shape = (3, len(edges) - 1)

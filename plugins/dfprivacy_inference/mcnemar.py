@@ -55,6 +55,7 @@ class Discordant(RowFeatures):
     Two rows are at most 1 apart in L1: (1/2, 1/2), (-1/2, 1/2) and zeros.
     """
 
+    description = "differences of indicators of {columns}"
     shape = (2,)
 
     def __init__(self, column: Column, other: Column, codes: tuple[int, int]) -> None:

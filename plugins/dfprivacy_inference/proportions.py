@@ -85,6 +85,8 @@ class Outcome(RowFeatures):
     is 1 away from any.
     """
 
+    description = "indicators of success in {columns}"
+
     def __init__(self, column: Column, code: int, form: Form) -> None:
         self.columns, self.code, self.form = (column,), code, form
         self.shape = (1,) if form == "hits" else (2,)

@@ -353,6 +353,8 @@ class RankSum(_GroupStatistic):
         What the spread takes beside 1; 0: it is not told.
     """
 
+    description = "the rank sum of {columns}"
+
     def _scale_of_coordinates(self) -> Any:
         n, known = self.n, self.known
         if n is None:
@@ -393,6 +395,8 @@ class GroupRankSums(_GroupStatistic):
         What τ takes beside 1; 0: it is not told.
     """
 
+    description = "the rank sums of {columns}"
+
     def _scale_of_coordinates(self) -> Any:
         n, known, groups = self.n, self.known, len(self.codes)
         if n is None:
@@ -432,6 +436,7 @@ class SignedSum(OfRows):
         Whether ranks are summed.
     """
 
+    description = "the sum of signs or signed ranks of {columns}"
     shape = (2,)
     error = ERROR
 

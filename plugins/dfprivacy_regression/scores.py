@@ -69,6 +69,8 @@ class WeightedMoments(_UnitFeatures):
         The regression, with weights.
     """
 
+    description = "weighted products of {columns}"
+
     def __init__(self, design: Design) -> None:
         self.design = design
         self.columns = design.read_columns
@@ -106,6 +108,8 @@ class Score(_UnitFeatures):
         rounded to whole steps of 2^-24: then no sum is, and a product of matrices gives every row the same u_j
         among any others.
     """
+
+    description = "scores and squared residuals of {columns}"
 
     def __init__(self, design: Design, b: Numbers, c: float, tilt: Numbers | None = None) -> None:
         self.design = design
@@ -177,6 +181,8 @@ class LogisticScore(_UnitFeatures):
         What it is divided by. In a plan no slopes are known, and their sum is taken to be 1.
     """
 
+    description = "logistic scores or information of {columns}"
+
     def __init__(self, design: Design, b: Numbers, *, information: bool) -> None:
         self.design = design
         self.columns = design.read_columns
@@ -222,6 +228,8 @@ class LogisticSquares(_UnitFeatures):
     top : float
         What they are divided by.
     """
+
+    description = "squared logistic scores of {columns}"
 
     def __init__(self, design: Design, b: Numbers, directions: Numbers) -> None:
         self.design = design

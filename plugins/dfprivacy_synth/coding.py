@@ -44,6 +44,7 @@ class Whole(RowFeatures):
         Value of the feature of a row with an integer.
     """
 
+    description = "indicators that {columns} is an integer"
     shape = (1,)
 
     def __init__(self, column: Column, weight: float) -> None:
@@ -75,6 +76,8 @@ class Offsets(RowFeatures):
     edges : sequence of float
         The edges of intervals, to which the numbers are limited.
     """
+
+    description = "positions of {columns} in their intervals"
 
     def __init__(self, column: Column, edges: Sequence[float]) -> None:
         self.columns = (column,)

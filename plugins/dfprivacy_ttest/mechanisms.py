@@ -349,6 +349,7 @@ class Power(RowFeatures):
         1 for y, 2 for its square.
     """
 
+    description = "a power of {columns}"
     shape = (1,)
 
     def __init__(self, column: Column, exponent: Literal[1, 2]) -> None:

@@ -374,7 +374,10 @@ def test_what_many_hold_is_found_and_what_one_holds_is_not():
     assert ["J45", "E11", "I10"] == found["keys"]
     assert [300, 200, 120] == pytest.approx(found["counts"], abs=40)
     assert 28 == found["threshold"]
-    assert "noise of scale 2 on the number of rows of each key of icd, shown if at least 28" in repr(plan)
+    assert (
+        "the number of rows of each key of icd, shown if at least 28, with discrete Laplace noise of scale 2"
+        in repr(plan)
+    )
 
 
 def test_keys_of_a_part_and_by_group():
