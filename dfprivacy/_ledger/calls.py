@@ -85,7 +85,7 @@ class CallRecord:
         The question in full, as the ledger keeps it: arguments, conditions, columns as declared, price. None if it
         could not be written as JSON, or the call failed.
     text, brief : str
-        The question as Python text, with all arguments that are not None and the conditions on rows; and in one
+        The question as Python text, with all arguments but None and empty ones and the conditions on rows; and in one
         line as it was typed, if the answer records it, with long arguments cut.
     charges : sequence of ChargeRecord
         What was charged.
@@ -170,7 +170,7 @@ def call_record(
 
 def question_as_python(question: Mapping[str, Any]) -> str:
     """Return a question of the ledger as Python text, with its conditions and groups."""
-    given = {name: value for name, value in question["arguments"].items() if value is not None}
+    given = {name: value for name, value in question["arguments"].items() if value not in (None, {})}
     sentence = _words.call_as_text(
         question["mechanism"], ((name, _words.value_as_text(value)) for name, value in given.items())
     )

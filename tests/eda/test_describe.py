@@ -215,3 +215,4 @@ def test_statistics_are_written_as_they_were_asked(protect):
     ]
     assert str(by_column).startswith("Where age = 30: the mean of visits ")
     assert str(by_name).startswith("usual, the mean of visits, is ")
+    assert "named" not in view.releases.to_dict()[0]["asked"]
