@@ -251,7 +251,8 @@ def kme_release(
         moves = features.sensitivity(curator.neighbors, 2, agreed)
         if calibration == "analytic" or not moves:
             return curator.sum(features, noise=noise)
-        return curator.sum(features, noise=noise, share=classical_share(curator.epsilon, curator.delta, moves))
+        share = classical_share(curator.epsilon, curator.delta, moves)
+        return curator.sum(features, noise=noise, share=share, then="gaussian")
 
     gaps, size, count_noise = _required_columns(curator, kernel, nan_policy), float(rows), None
     if not gaps:
