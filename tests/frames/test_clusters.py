@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import re
@@ -39,12 +40,9 @@ from dfprivacy_audit.cases import cases_of
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not have the tests
 pytestmark = pytest.mark.filterwarnings("ignore")  # of what starts clusters
-long = pytest.mark.skipif(
-    "DFPRIVACY_TEST_CLUSTERS" not in os.environ, reason="starts more workers: tox -e clusters"
-)
 
 ROWS = 150
-TERMS = {"epsilon": 1000, "delta": "0.1", "accounting": "basic"}
+TERMS = {"epsilon": 10**6, "delta": "0.1", "accounting": "basic"}
 rng = np.random.default_rng(20_261_122)
 
 
@@ -87,6 +85,7 @@ def ask(name, case, frame, at=""):
         return dp.protect(
             frame,
             f"{name} {at} {which}",
+            account=f"{case.neighbors} {which}",  # of all cases: to open one more takes longer the more there are
             **TERMS,
             bounds=dict(case.bounds),
             categories=dict(case.categories),
@@ -178,11 +177,16 @@ def values_of(frame, tasks):
 # ---- the engines -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="session")
+def workers():
+    """What needs processes of a cluster is tried by `tox -e clusters`, with Dask and Spark."""
+    if "DFPRIVACY_TEST_CLUSTERS" not in os.environ:
+        pytest.skip("starts workers: tox -e clusters")
+
+
 @contextlib.contextmanager
 def cluster_of_dask():
     """A cluster of Dask's: two processes, and two tries for each task."""
-    if "DFPRIVACY_TEST_CLUSTERS" not in os.environ:
-        pytest.skip("starts workers: tox -e clusters")
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
         distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
@@ -192,14 +196,14 @@ def cluster_of_dask():
 
 
 @pytest.fixture(scope="session")
-def dask_cluster():
+def dask_cluster(workers):
     """A cluster whose workers live."""
     with cluster_of_dask() as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-def spark():
+def spark(workers):
     """A session of Spark with two Python workers, and two tries for each task."""
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -216,10 +220,8 @@ def of_memory(request):
         pq.write_table(pa.Table.from_pandas(piece, ARROW.schema), folder / f"{at}.parquet", row_group_size=40)
     frame = pl.from_arrow(ARROW)
     return [
-        *(
-            DATA.convert_dtypes(dtype_backend="pyarrow"),
-            pl.concat([frame[:3], frame[3:3], frame[3:]], rechunk=False),
-        ),
+        DATA.convert_dtypes(dtype_backend="pyarrow"),
+        pl.concat([frame[:3], frame[3:3], frame[3:]], rechunk=False),
         *(frame.lazy(), ds.dataset(folder), ds.dataset([ds.dataset(ARROW[:9]), ds.dataset(ARROW[9:])])),
         *(duckdb.from_arrow(ARROW), duckdb.read_parquet(str(folder / "*.parquet")).order("x")),
     ]
@@ -240,18 +242,10 @@ def of_distributed(request):
 def of_spark(request):
     session = request.getfixturevalue("spark")
     frame = session.createDataFrame(ARROW)
-    return [
-        frame.repartition(4),
-        frame.filter("x > 0 or x is null").union(frame.filter("x <= 0")),
-    ]
+    return [frame.repartition(4), frame.filter("x > 0 or x is null").union(frame.filter("x <= 0"))]
 
 
-ENGINES = {
-    "memory": of_memory,
-    "dask": of_dask,
-    "distributed": of_distributed,
-    "spark": of_spark,
-}
+ENGINES = {"memory": of_memory, "dask": of_dask, "distributed": of_distributed, "spark": of_spark}
 
 
 @pytest.fixture(params=ENGINES)
@@ -268,11 +262,8 @@ def frames(request):
 def test_every_method_gets_the_same_whole_numbers(tasks, frames):
     """What every bundled method sums or counts of rows is the same on every engine, in any parts, to the bit."""
     every = [task for of_method in tasks.values() for task in of_method.values()]
-    unread = {
-        "dcor_message",
-        "dcor_with",
-        "kernel_message",
-    }  # which take messages, row by row, or refuse this table
+    # Some take messages, row by row, or refuse this table.
+    unread = {"dcor_message", "dcor_with", "kernel_message"}
     assert set(registry().mechanisms) - set(tasks) <= unread
     expected = [plain(task(adapt(DATA), lambda _: None)) for task in every]
 
@@ -371,21 +362,19 @@ HOLDS = {
 AT = (f"joined {at}" for at in range(10**6))
 
 
-def joins_of(hold, names, kind, other, how, connection=None):
-    """The rows of a join that count, sorted, sums of them, and the first and last of each person."""
+def people_met(names):
+    """The names of the people of 90 rows of one table, and of 30 of the other."""
     rng = np.random.default_rng(9)
-    places = rng.integers(0, len(names), 90), rng.integers(0, len(names), 30)
-    left = pa.table(
-        {
-            "pid": pa.array([names[at] for at in places[0]], pa.string() if "dict" in str(kind) else kind).cast(
-                kind
-            ),
-            "x": np.arange(90.0),
-        }
-    )
-    right = pa.table(
-        {"pid": pa.array([names[at] for at in places[1]], other), "y": np.arange(30.0), "h": list("pqr") * 10}
-    )
+    return ([names[at] for at in rng.integers(0, len(names), many)] for many in (90, 30))
+
+
+def joins_of(hold, called, how, connection=None):
+    """The rows of a join that count, sorted, sums of them, and the first and last of each person."""
+    names, kind, other = NAMES[called]
+    left, right = people_met(names)
+    left = pa.array(left, pa.string() if "dict" in str(kind) else kind).cast(kind)
+    left = pa.table({"pid": left, "x": np.arange(90.0)})
+    right = pa.table({"pid": pa.array(right, other), "y": np.arange(30.0), "h": list("pqr") * 10})
     account = next(AT)
     said = {"account": account, "epsilon": 1, "ledger": "memory:", "unit": "pid", "max_rows": 4}
     one = dp.protect(hold(left, connection), f"{account} left", bounds={"x": (0, 90)}, **said)
@@ -404,20 +393,20 @@ def joins_of(hold, names, kind, other, how, connection=None):
     return sorted(rows), sums, [of_each.values(column).tolist() for column in columns]
 
 
-def expected_joins(names, kind, other, how):
+@functools.cache
+def expected_joins(called, how):
     """The same of Python's objects."""
-    return joins_of(HOLDS["objects"], names, kind, other, how)
+    return joins_of(HOLDS["objects"], called, how)
 
 
 @pytest.mark.parametrize("how", ["left", "inner"])
-@pytest.mark.parametrize(("names", "kind", "other"), NAMES.values(), ids=NAMES)
+@pytest.mark.parametrize("called", NAMES)
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
-def test_the_same_people_meet_on_every_engine(hold, names, kind, other, how):
+def test_the_same_people_meet_on_every_engine(hold, called, how):
     """Whatever they are called and by whichever types; who has no name meets nobody."""
-    answer = joins_of(hold, names, kind, other, how, duckdb.connect())
+    answer = joins_of(hold, called, how, duckdb.connect())
     found = answer[0]
-    rng = np.random.default_rng(9)
-    left, right = ([names[at] for at in rng.integers(0, len(names), many)] for many in (90, 30))
+    left, right = people_met(NAMES[called][0])
     met = {
         (float(at), float(place), place % 3)
         for at, name in enumerate(left)
@@ -428,7 +417,7 @@ def test_the_same_people_meet_on_every_engine(hold, names, kind, other, how):
 
     assert {row for row in found if row[2] < 3} <= met
     assert {row[0] for row in found if row[2] == 3} == (alone if how == "left" else set())
-    assert answer == expected_joins(names, kind, other, how)
+    assert answer == expected_joins(called, how)
 
 
 def test_people_of_a_collation_that_ignores_case_are_told_apart():
@@ -443,17 +432,15 @@ def test_people_of_a_collation_that_ignores_case_are_told_apart():
         connection.from_arrow(table).insert_into("one" if name == "x" else "two")
         return made[name]
 
-    assert joins_of(hold, TEXT_NAMES, pa.string(), pa.string(), "left") == expected_joins(
-        TEXT_NAMES, pa.string(), pa.string(), "left"
-    )
+    assert joins_of(hold, "text", "left") == expected_joins("text", "left")
 
 
 def test_the_same_people_meet_on_spark(spark):
     """Of text and of numbers of different widths."""
-    for names, kind, other in (NAMES["text"], NAMES["numbers"], NAMES["small numbers"]):
+    for called in ("text", "numbers", "small numbers"):
         for how in ("left", "inner"):
-            found = joins_of(lambda table, _: spark.createDataFrame(table), names, kind, other, how)
-            assert found == expected_joins(names, kind, other, how)
+            found = joins_of(lambda table, _: spark.createDataFrame(table), called, how)
+            assert found == expected_joins(called, how)
 
 
 def test_a_sample_of_people_elsewhere(spark):
@@ -599,8 +586,7 @@ def test_the_page_runs_on_spark(spark, tmp_path, monkeypatch):
     assert here.statistic == there.statistic
 
 
-@long
-def test_the_page_runs_on_dask(tmp_path, monkeypatch):
+def test_the_page_runs_on_dask(workers, tmp_path, monkeypatch):
     """The commands of the documentation for a cluster of Dask's do so as well."""
     names, there, here = of_the_page("distributed", tmp_path, monkeypatch)
     names["client"].shutdown()
@@ -631,7 +617,7 @@ def test_a_dask_frame_has_a_view(frame):
 
 
 @pytest.fixture
-def mortal():
+def mortal(workers):
     """The rows on a cluster of Dask's whose workers may die."""
     with cluster_of_dask() as client, client.as_current():
         yield client, dd.from_map(as_it_is, pieces(CUTS[2]), meta=DATA.iloc[:0])
