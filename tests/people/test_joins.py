@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 
 import duckdb
 import numpy as np
@@ -89,15 +90,14 @@ def test_neighbouring_joins_differ_by_no_more_than_the_sensitivity(how, limits, 
         joined(between(VISITS, of_visits, name), between(PEOPLE, of_people, name), limits, how, neighbors, max_rows)
         for name, (of_visits, of_people) in named
     ]
-    many, shares = len(of_each), []
+    many, shares, measurands = len(of_each), [], asked(tables[0])
+    ends = np.cumsum([math.prod(measured.shape) for measured in measurands])[:-1]
     for way in WAYS.values():
         parts = [way(table) for table in tables]
-        for at, measured in enumerate(asked(tables[0])):
-            sums = [
-                [each.total(asked(table)[at], GRID) for each in part]
-                for part, table in zip(parts, tables, strict=True)
-            ]
-            values = np.array(sums, dtype=float).reshape(len(tables), -1) / 2**GRID
+        sums = [[each.total(features.Stack(*measurands), GRID) for each in part] for part in parts]
+        each_one = np.split(np.array(sums, dtype=float) / 2**GRID, ends, axis=-1)
+        for measured, found in zip(measurands, each_one, strict=True):
+            values = found.reshape(len(tables), -1)
             one, other = (
                 (values[:1], values) if neighbors == "add_remove" else (values[:many, None], values[None, many:])
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import time
@@ -14,7 +15,7 @@ import pytest
 import dfprivacy as dp
 
 TestClient = pytest.importorskip("starlette.testclient").TestClient
-REQUESTS = int(os.environ.get("DFPRIVACY_TEST_FUZZ", "600"))
+REQUESTS = min(int(os.environ.get("DFPRIVACY_TEST_FUZZ", "200")), 3000)
 CANARY, RARE = "canary5417", 88.04321987
 SECONDS = 60.0  # of a busy machine; what does not end takes longer
 
@@ -40,7 +41,8 @@ class Server:
 
     def send(self, content, path="/v1/ask/trial", method="POST", token=None):
         """Send a request; what came back. It was refused cleanly, or paid for."""
-        before, started = self.view.budget.spent, time.perf_counter()
+        account, started = self.view._target.account, time.perf_counter()
+        before = account.total_charged()
         answer = self.client.request(
             method, path, content=content, headers={"Authorization": f"Bearer {token or self.token}"}
         )
@@ -51,7 +53,7 @@ class Server:
         assert "88.0432" not in said
         assert "Traceback" not in said
         if answer.status_code != 200:
-            assert self.view.budget.spent == before, content[:200]
+            assert account.total_charged() == before, content[:200]
             assert answer.status_code in {404, 405} or {"error", "what", "hint", "outcome"} == {*answer.json()}
         return answer
 
@@ -71,25 +73,10 @@ OTHERS = [
     {**GOOD, "method": "histogram", "arguments": {"column": "weight", "bins": 5}, "by": []},
     {**GOOD, "method": "quantile", "arguments": {"column": "weight", "q": [0.25, 0.5]}, "by": [], "delta": "0"},
     {**GOOD, "method": "ols", "arguments": {"y": "weight ~ C(arm) + I(weight ** 2)"}, "by": [], "steps": []},
-    {
-        **GOOD,
-        "method": "crosstab",
-        "arguments": {"a": "arm", "b": "arm2"},
-        "by": [],
-        "steps": [
-            [
-                "with_columns",
-                {"arm2": {"formula": {"map": [{"col": "arm"}, [["a", "x"], ["b", "y"]]]}, "bounds": None}},
-            ]
-        ],
-    },
-    {
-        **GOOD,
-        "method": "mean",
-        "steps": [["sample", "1/2"], ["declare", {"bounds": {"weight": [50, 100]}}]],
-        "by": [],
-    },
-]
+    {**GOOD, "method": "crosstab", "arguments": {"a": "arm", "b": "arm2"}, "by": [], "steps": [["with_columns", {
+        "arm2": {"formula": {"map": [{"col": "arm"}, [["a", "x"], ["b", "y"]]]}, "bounds": None}}]]},
+    {**GOOD, "by": [], "steps": [["sample", "1/2"], ["declare", {"bounds": {"weight": [50, 100]}}]]},
+]  # fmt: skip
 ODD = [
     None, True, 0, -1, 1e308, 10**400, "", "rest", "1e9999999", "1/0", "nan", "0." + "1" * 4000, "__class__",
     "_target", "__import__('os').system('true')", "<script>alert(1)</script>", "\x1b[2J\u202e\x00", "\ud800",
@@ -154,7 +141,8 @@ def mutants(rng, rounds):
     for _ in range(rounds):
         question = one_of(rng, [GOOD, *OTHERS])
         for _ in range(int(rng.integers(1, 4))):
-            path, odd, kind = one_of(rng, [*places(question)]), one_of(rng, ODD), rng.random()
+            first = [*itertools.islice(places(question), 1000)]
+            path, odd, kind = one_of(rng, first), one_of(rng, ODD), rng.random()
             if kind < 0.2 and path and isinstance(path[-1], str):
                 question = changed(question, path[:-1], {f"{path[-1]}x": odd})
             elif kind < 0.4 and isinstance(question, dict):
@@ -164,6 +152,7 @@ def mutants(rng, rounds):
         yield json.dumps(question)
 
 
+@pytest.mark.stress
 def test_mutated_questions_are_refused_or_paid(server):
     """No error of the server, no hang, no charge without an answer, and no value of a row anywhere."""
     rng = np.random.default_rng(35)
