@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import os
@@ -28,54 +29,86 @@ from dfprivacy.server.tokens import make_token, revoke_tokens
 pytest.importorskip("uvicorn")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="file descriptors are not passed here")
 on_both = pytest.mark.parametrize("served", ["file", "postgresql"], indirect=True)
-SECONDS = float(os.environ.get("DFPRIVACY_TEST_STRESS", "4"))
+SECONDS = float(os.environ.get("DFPRIVACY_TEST_STRESS", "2"))
 CLOCKS = [*Path("/usr/lib").glob("*/faketime/libfaketime.so.1")]
 KILLS = max(3, round(SECONDS * 200 / 90))  # two hundred in `tox -e stress`
 
 # A server is a fork of a process that has imported everything; whenever it is killed, there is another one.
 SERVER = """
-import os, socket, sys
+import json, os, socket, sys
 import pandas as pd, uvicorn
 import dfprivacy as dp
 from dfprivacy._plugins.loader import registry
 from dfprivacy.server.app import make_app
 from dfprivacy.server.config import ServedTables, Limits
-place, number, budget = sys.argv[1:]
 _ = registry().mechanisms
+orders, forked = socket.socket(fileno=int(sys.argv[1])), 1
+while forked:
+    order, given, *_ = socket.recv_fds(orders, 1 << 16, 2)
+    if not order:
+        sys.exit()
+    if forked := os.fork():
+        [*map(os.close, given)]
+(place, budget), (number, told) = json.loads(order), given
+os.write(told, b"%d\\n" % os.getpid())
 while child := os.fork():
-    print(child, flush=True)
+    os.write(told, b"%d\\n" % child)
     os.waitpid(child, 0)
 rows = pd.DataFrame({"x": [at / 1000 for at in range(1000)]})
 view = dp.protect(rows, "served", epsilon=budget, bounds={"x": (0, 1)}, ledger=place)
 held = ServedTables({"served": view}, view._target.account.ledger, limits=Limits(per_minute=10**9))
-listening = socket.socket(fileno=int(number))
+listening = socket.socket(fileno=number)
 uvicorn.Server(uvicorn.Config(make_app(held), log_level="critical", lifespan="off")).run(sockets=[listening])
 """
+
+
+@contextlib.contextmanager
+def starting():
+    """Give what starts a server on a socket: it returns a file of the pids of what forks it and of each server."""
+    ours, theirs = socket.socketpair()
+
+    def start(listening, *arguments):
+        told, tells = os.pipe()
+        socket.send_fds(ours, [json.dumps(arguments).encode()], [listening.fileno(), tells])
+        os.close(tells)
+        return os.fdopen(told)
+
+    number = theirs.fileno()
+    with ours, subprocess.Popen([sys.executable, "-c", SERVER, str(number)], pass_fds=[number]) as process:
+        theirs.close()
+        yield start
+        ours.shutdown(socket.SHUT_RDWR)
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def start():
+    """What starts the servers of all tests: to import everything takes longer than most of them."""
+    with starting() as start:
+        yield start
 
 
 class Served:
     """Servers of one ledger on one socket, which outlives each of them."""
 
-    def __init__(self, place, budget, name="ana"):
-        self.place, self.budget = str(place), str(budget)
+    def __init__(self, start, place, budget, name="ana"):
+        self.start_one, self.place, self.budget = start, str(place), str(budget)
         self.listening = socket.create_server(("127.0.0.1", 0), backlog=100)
         self.url = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
         self.token = make_token(open_ledger(self.place), name)
-        self.parents = []
-        self.running = []
+        self.told, self.parents, self.running = [], [], []
         self.start()
 
     def start(self):
         """Start a server."""
-        number = self.listening.fileno()
-        command = [sys.executable, "-c", SERVER, self.place, str(number), self.budget]
-        self.parents.append(subprocess.Popen(command, pass_fds=[number], stdout=subprocess.PIPE, text=True))
-        self.running.append(int(self.parents[-1].stdout.readline()))
+        self.told.append(self.start_one(self.listening, self.place, self.budget))
+        for pids in (self.parents, self.running):
+            pids.append(int(self.told[-1].readline()))
 
     def kill(self):
         """Kill the first server at this moment; there is another one at once."""
         os.kill(self.running[0], signal.SIGKILL)
-        self.running[0] = int(self.parents[0].stdout.readline())
+        self.running[0] = int(self.told[0].readline())
 
     def view(self):
         """Connect, as soon as there is an answer."""
@@ -83,12 +116,10 @@ class Served:
 
     def close(self):
         """End all servers."""
-        for each, child in zip(self.parents, self.running, strict=True):
-            each.kill()
-            each.wait()
-            each.stdout.close()
-            os.kill(child, signal.SIGKILL)
-        self.listening.close()
+        for pid in (*self.parents, *self.running):
+            os.kill(pid, signal.SIGKILL)
+        for each in (*self.told, self.listening):
+            each.close()
 
 
 def patiently(ask):
@@ -103,19 +134,20 @@ def patiently(ask):
 
 
 @pytest.fixture(params=["file"])
-def served(tmp_path, request):
+def served(tmp_path, request, start):
     """What serves a table with a budget, from a ledger in a file or on PostgreSQL."""
-    made = []
+    made, stack = [], contextlib.ExitStack()
 
-    def serve(budget):
+    def serve(budget, *, own=False):
         on_server = request.param == "postgresql"
         place = request.getfixturevalue("new_database")() if on_server else tmp_path / "ledger.sqlite"
-        made.append(Served(place, budget))
+        made.append(Served(stack.enter_context(starting()) if own else start, place, budget))
         return made[0]
 
-    yield serve
-    for each in made:
-        each.close()
+    with stack:
+        yield serve
+        for each in made:
+            each.close()
 
 
 class Asking:
@@ -267,14 +299,11 @@ def test_clocks_that_jump_lose_nothing(served, tmp_path, monkeypatch):
     """Years ahead and back: charges, shares, replays and the order of releases stay; days of tokens count."""
     clock = tmp_path / "clock"
     clock.write_text("+0")
-    for name, value in {
-        "LD_PRELOAD": str(CLOCKS[0]),
-        "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    servers = served(100)
+    monkeypatch.setenv("LD_PRELOAD", str(CLOCKS[0]))
+    monkeypatch.setenv("FAKETIME_TIMESTAMP_FILE", str(clock))
+    for name in ("NO_CACHE", "DONT_FAKE_MONOTONIC"):
+        monkeypatch.setenv(f"FAKETIME_{name}", "1")
+    servers = served(100, own=True)
     ledger, today = open_ledger(servers.place), dt.datetime.now(dt.UTC)
     patiently(servers.view)
     ledger.account("served").give_shares({"ana": Fraction(4)})
