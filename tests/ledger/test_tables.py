@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -15,7 +13,7 @@ import dfprivacy as dp
 from dfprivacy._ledger.ledger import open_ledger
 from dfprivacy.errors import AccountMismatch, ArgumentError
 
-from .helpers import added, integrity, sqlite
+from .helpers import SCRIPT, added, integrity, sqlite
 
 PERSONS = pd.DataFrame({"pid": range(40), "age": [20.0, 40.0, 60.0, 80.0] * 10})
 VISITS = pd.DataFrame({"pid": [who % 40 for who in range(100)], "cost": [10.0, 90.0] * 50})
@@ -152,13 +150,10 @@ def test_an_old_account_is_that_of_its_table(path, old):
 
 
 RACE = """
-import sys
 import pandas as pd, dfprivacy as dp
 path, name = sys.argv[1:]
 rows = pd.DataFrame({"x": [0.25, 0.75] * 50})
 view = dp.protect(rows, name, account="clinic", epsilon=1, bounds={"x": (0, 1)}, ledger=path)
-print("ready", flush=True)
-sys.stdin.readline()
 times = 0
 try:
     while True:
@@ -169,23 +164,12 @@ except dp.BudgetExceeded:
 """
 
 
-def test_two_tables_never_overspend_one_account(path):
+def test_two_tables_never_overspend_one_account(forked, path):
     """Two processes open it at one moment and ask until nothing is left: all is spent, and not a part more."""
-    every = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACE, path, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for name in ("one", "two")
-    ]
-    for each in every:
-        assert each.stdout.readline() == "ready\n"
-    for each in every:
-        each.stdin.write("go\n")
-        each.stdin.flush()
-    times = [int(each.communicate(timeout=600)[0]) for each in every]
+    times = forked.run_together(SCRIPT + RACE, *([str(path), name] for name in ("one", "two")))
 
     account = open_ledger(path).account("clinic")
-    assert sum(times) == 20
+    assert sum(map(int, times)) == 20
     assert account.total_charged() == 1
     assert added(account) == account.spent()
     assert sorted(each.name for each in account.tables()) == ["one", "two"]

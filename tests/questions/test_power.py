@@ -202,7 +202,7 @@ def test_power_of_people_with_several_rows():
         people = view.per("who").agg(x="mean")
         for name, each in (("rows", view), ("people", people)):
             asked = ("ttest", "x", {"popmean": 0.5})
-            found[name, most] = each.power(asked, n=200, epsilon=1, runs=100).shares[0][0]
+            found[name, most] = each.power(asked, n=200, epsilon=1, runs=25).shares[0][0]
 
     assert found["rows", 8] < found["rows", 1] - 0.2
     assert abs(found["people", 8] - found["people", 1]) < 0.3
