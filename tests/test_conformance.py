@@ -573,7 +573,9 @@ def test_an_audit_leaves_no_trace_and_can_be_repeated():
     details = []
     for _ in range(2):
         with seeded_noise(3):
+            sampler = noise.sampler()
             found = [check.run() for check in check_mechanism(total, [CASE])]
+            assert noise.sampler() is sampler
         details.append([outcome.detail for outcome in found])
 
     assert details[0] == details[1]
