@@ -689,8 +689,8 @@ def _isin_range(a: ValueRange, values: tuple[Any, ...]) -> ValueRange:
 def _truth_range(*parts: Any) -> ValueRange:
     if any(not isinstance(part, ValueRange) or part.kind != "truth" for part in parts):
         raise _MisfitError(
-            "the operators &, | and ~ are for comparisons only.",
-            'For example (dp.col("age") >= 65) & (dp.col("sex") == "f").',
+            "a condition, and what &, | and ~ combine, must be a comparison.",
+            'For example (dp.col("age") >= 65) & (dp.col("works") == True).',
         )
     return _TRUTH
 

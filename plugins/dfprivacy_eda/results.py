@@ -315,7 +315,7 @@ class ColumnStatistic(_OfColumns):
     def _sentence(self) -> str:
         """Write a sentence with the statistic and its uncertainty."""
         exact = self._exact and self.low is not None and self.low == self.high
-        how = ", exact: it follows from public columns" if exact else ""
+        how = ", exact: it follows from public columns or from what was declared" if exact else ""
         words = f"{'' if self.weights is None else 'weighted '}{self._statistic_words(self.statistic, self.column)}"
         what = f"The {words}{bounds_phrase(self.covers, self.bounds)}"
         about = {"whose": rows_phrase(self.covers or "", self.weights), "noise": self._noise_part}
