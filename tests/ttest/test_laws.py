@@ -258,8 +258,8 @@ def test_levels_hold(n, epsilon):
         rates = {
             name: np.nanmean(np.where(np.isnan(p), np.nan, p <= 0.05))
             for name, p in {
-                "one": known(one, draws=512).pvalue(0.0),
-                "two": known(both, draws=512).pvalue(0.0),
+                "one": known(one, draws=128).pvalue(0.0),
+                "two": known(both, draws=128).pvalue(0.0),
                 "naive": known(one, naive=True).pvalue(0.0),
             }.items()
         }
@@ -303,7 +303,7 @@ def test_the_level_holds(kind, sizes, mean, sd, epsilon):
     """
     form, scale = KINDS[kind]
     sums = released(np.random.default_rng(5), 2_000, sizes, [mean] * len(sizes), sd, scale / epsilon, form)
-    less = known(sums, draws=512).cdf(mean if len(sizes) == 1 else 0.0)
+    less = known(sums, draws=128).cdf(mean if len(sizes) == 1 else 0.0)
 
     for p in (2 * np.minimum(less, 1 - less), 1 - less, less):
         for level in (0.05, 0.01, 0.001):
@@ -342,7 +342,7 @@ def test_power_agrees_with_simulation(sizes, epsilon, sd, mean, effect, neighbor
 
     planned = power(sizes[0], epsilon, n2=sizes[1] if two else None, alternative=side, **how)
 
-    simulated = (known(sums, draws=512).pvalue(null, side) < 0.05).mean()
+    simulated = (known(sums, draws=128).pvalue(null, side) < 0.05).mean()
     assert simulated == pytest.approx(planned, abs=0.03 + 5 * 0.5 / math.sqrt(runs))
 
 
@@ -385,7 +385,7 @@ def test_sample_size_is_the_smallest_that_suffices(ratio):
     assert enough >= 0.8 > few
 
 
-@pytest.mark.parametrize(("n2", "alternative"), [(None, "less"), (300, "two-sided"), (300, "greater")])
+@pytest.mark.parametrize(("n2", "alternative"), [(None, "less"), (300, "greater")])
 def test_minimum_detectable_effect_has_its_power(n2, alternative):
     """It is detected with the wanted power, in the units of the bounds; in too much noise it is infinite."""
     how = {"sd": 12.0, "n2": n2, "bounds": (10, 60), "alternative": alternative}

@@ -16,7 +16,7 @@ from statsmodels.stats.weightstats import ztest as textbook_ztest
 import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy.testing import seeded_noise
-from dfprivacy_ttest import minimum_detectable_effect, sample_size
+from dfprivacy_ttest import minimum_detectable_effect, power
 from dfprivacy_ttest.mechanisms import Power
 
 NAMES = (f"ttest-{number}" for number in itertools.count())
@@ -335,41 +335,30 @@ def test_loose_bounds_are_named_with_what_would_help():
 @pytest.mark.parametrize(
     ("terms", "method", "about", "plan"),
     [
-        ({}, "ztest", {"popmean": 130, "sigma": 12}, {"n": ROWS, "sd": 12}),
-        ({}, "ttest", {"popmean": 90, "alternative": "less"}, {"n": ROWS, "sd": 30}),
-        (PUBLIC, "ttest", {"by": "arm"}, {"n": (ARM == "drug").sum(), "n2": (ARM != "drug").sum(), "sd": 30}),
+        ({}, "ztest", {"popmean": 130, "sigma": 12}, {"sd": 12, "mean": 130}),
+        ({}, "ttest", {"popmean": 90, "alternative": "less"}, {"sd": 30, "mean": 90}),
+        (PUBLIC, "ttest", {"by": "arm"}, {"n2": (ARM != "drug").sum(), "sd": 30, "fixed_groups": True}),
+        (COME, "ttest", {"popmean": 130}, {"sd": 30, "mean": 130, "neighbors": "add_remove"}),
+        ({}, "ttest", {"by": "arm", "alternative": "less"}, {"sd": 30}),
     ],
 )
-def test_explain_plans_for_the_sizes(terms, method, about, plan):
-    """Where sizes are public, explain says the smallest effect that planning says is found in four of five."""
-    asked = {"alternative": about.get("alternative", "two-sided"), "mean": about.get("popmean")}
-    expected = minimum_detectable_effect(epsilon=0.5, bounds=(80, 200), fixed_groups=bool(terms), **asked, **plan)
+def test_explain_plans(terms, method, about, plan):
+    """An effect, or where sizes are private, numbers of rows, that planning says are found in four of five."""
+    side = about.get("alternative", "two-sided")
 
     said = protect(**terms).explain(method, "pressure", **about, epsilon=0.5).findings
 
-    given = f"smallest effect found with probability 0.8, if the standard deviation is {plan['sd']}"
-    assert said[given] == pytest.approx(expected, rel=0.03)
-
-
-@pytest.mark.parametrize(
-    ("terms", "about", "plan", "end"),
-    [
-        (COME, {"popmean": 130}, {"mean": 130}, "rows"),
-        ({}, {"by": "arm", "alternative": "less"}, {"ratio": 1}, "rows in each group"),
-    ],
-)
-def test_explain_plans_the_sizes(terms, about, plan, end):
-    """Where sizes are private, explain says from how many rows planning finds an effect in four of five."""
-    side = about.get("alternative", "two-sided")
-    asked = {"effect": -6 if side == "less" else 6, "sd": 30, "bounds": (80, 200), "alternative": side}
-    rows = sample_size(0.8, 0.5, neighbors=terms.get("neighbors", "replace_one"), **asked, **plan)
-
-    said = protect(**terms).explain("ttest", "pressure", **about, epsilon=0.5).findings
-
-    given = "an effect of 6 is found with probability 0.8, if the standard deviation is 30"
-    first, number, last = said[given].split(" ", 2)
-    assert (first, last) == ("from", end)
-    assert float(number.replace(",", "")) == pytest.approx(rows, rel=0.1)
+    given = f"with probability 0.8, if the standard deviation is {plan['sd']}"
+    if terms == COME or (about.get("by") and not terms):
+        first, number, last = said[f"an effect of 6 is found {given}"].split(" ", 2)
+        rows, effect = int(number.replace(",", "")), 6
+        plan = {**plan, "n2": rows if about.get("by") else None}
+        assert (first, last) == ("from", "rows in each group" if about.get("by") else "rows")
+    else:
+        rows, effect = (ARM == "drug").sum() if terms else ROWS, said[f"smallest effect found {given}"]
+    effect = -effect if side == "less" else effect
+    found = power(rows, 0.5, effect=effect, bounds=(80, 200), alternative=side, **plan)
+    assert found == pytest.approx(0.8, abs=0.03)
 
 
 @pytest.mark.parametrize(
