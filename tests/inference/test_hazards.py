@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
 from statsmodels.datasets import heart
 from statsmodels.duration.hazard_regression import PHReg
 
@@ -54,12 +53,12 @@ def test_a_hazard_ratio_is_that_of_statsmodels(rows, terms):
     if rows == "gaps":
         for at, name in enumerate(("t", "died", "g")[: 2 if "public" in terms else 3]):
             frame[name] = frame[name].astype(object).mask(np.arange(len(frame)) % 10 == at)
-    strata, edges = ("h", 333) if rows == "strata" else (None, 1000)
+    strata = "h" if rows == "strata" else None
     whole = frame.dropna()
     cox = PHReg(whole.t.astype(float), whole.g == "a", status=whole.died.astype(int), ties="efron",
                 strata=strata and whole.h).fit()  # fmt: skip
 
-    found = protect(frame, **terms).hazard_ratio("t", "died", edges, by="g", strata=strata, epsilon=PLENTY)
+    found = protect(frame, **terms).hazard_ratio("t", "died", 333, by="g", strata=strata, epsilon=PLENTY)
 
     assert math.log(found.estimate) == pytest.approx(cox.params[0], abs=0.05 * cox.bse[0])
     assert found.standard_error == pytest.approx(cox.bse[0], rel=0.02)
@@ -85,26 +84,6 @@ def test_it_is_free_after_the_curves_of_more_groups():
     assert other.confidence_interval(0.975).low == pytest.approx(1 / one.high, rel=0.05)
     spread = (one - 0.1).noise_standard_error / one.estimate
     assert spread == pytest.approx(one.noise_standard_error, rel=0.2)
-
-
-@pytest.mark.parametrize(("ratio", "first", "strata"), [(1.0, 0.5, "h"), (0.5, 0.25, None), (2.0, 0.5, None)])
-def test_the_interval_covers(ratio, first, strata):
-    """95 % of intervals hold the ratio of the population, noise included, and the test has its level."""
-    runs, n = 150, 800
-    tables = [trial(n, ratio, seed, first).assign(run=seed) for seed in range(runs)]
-    frame = pd.concat(tables, ignore_index=True)
-    if strata is None:  # of which none has other hazards
-        frame = frame[frame.h == "v"]
-    view = protect(frame, public=["run"])
-
-    with seeded_noise(7):
-        answers = view.group_by("run").hazard_ratio("t", "died", 4, by="g", strata=strata, epsilon=4).releases
-
-    held = sum(each.low <= ratio <= each.high for each in answers)
-    least, most = binom.ppf([1e-7, 1 - 1e-7], runs, 0.95)
-    assert least <= held <= most
-    assert all(each.rejected == (not each.low <= 1 <= each.high) for each in answers)
-    assert np.mean([each.noise_standard_error / each.standard_error for each in answers]) > 0.2
 
 
 def test_what_the_noise_hides_is_said():
@@ -145,15 +124,20 @@ def test_what_the_normal_law_does_not_describe_is_noted():
 def test_the_expected_error_comes_true():
     """Of exponential times as `explain` assumes, a third beyond the bound; with five errors of 200 runs."""
     rng, n, runs = np.random.default_rng(4), 2000, 200
-    terms = {"bounds": {"t": (0, 1)}, "categories": {"e": [0, 1], "g": ["a", "b"]}, "ledger": "memory:"}
-    logs = []
-    for run in range(runs):
-        lived = rng.exponential(1 / np.log(3), n)
-        rows = pd.DataFrame({"t": lived.clip(0, 1), "e": (lived < 1).astype(int), "g": ["a", "b"] * (n // 2)})
-        view = dp.protect(rows, f"expected {run}", epsilon=1, **terms)
-        with seeded_noise(run):
-            logs.append(np.log(view.hazard_ratio("t", "e", 5, by="g", epsilon=1).estimate))
-    found = view.explain("hazard_ratio", "t", "e", 5, by="g", epsilon=1, fresh=True).findings
+    lived = rng.exponential(1 / np.log(3), runs * n)
+    rows = {
+        "t": lived.clip(0, 1),
+        "died": lived < 1,
+        "g": ["a", "b"] * (runs * n // 2),
+        "run": np.arange(runs * n) // n,
+    }
+    frame = pd.DataFrame(rows).astype({"died": int})
+    view = protect(frame, public=["run"])
+
+    with seeded_noise(1):
+        answers = view.group_by("run").hazard_ratio("t", "died", 5, by="g", epsilon=1).releases
+    found = protect(frame[:n]).explain("hazard_ratio", "t", "died", 5, by="g", epsilon=1).findings
+
     (expected,) = (value for what, value in found.items() if "noise and sampling" in what)
-    ratio = expected / np.sqrt(np.mean(np.square(logs)))
+    ratio = expected / np.sqrt(np.mean([np.log(each.estimate) ** 2 for each in answers]))
     assert 0.75 / 1.28 < ratio < 1.25 * 1.28
