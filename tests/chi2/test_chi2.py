@@ -297,7 +297,7 @@ def test_levels_and_intervals_come_for_free(name, plt):
     assert view.budget.spent == 0.5
 
 
-@pytest.mark.parametrize("scales", [-1e6, -50, 0, 50, 1e6])
+@pytest.mark.parametrize("scales", [-1e6, 0, 50])
 @pytest.mark.parametrize("name", EVERY)
 def test_any_noise_is_concluded_from(name, scales, steady):
     """Whatever the noise is, the result holds numbers; a norm below 0 has a p-value of 1."""

@@ -281,8 +281,9 @@ NONE, SOME = (0.0, 0.0), (0.3, 0.1)  # parts of the rows without X
         ((250, 5), (0.3, 0.8), 50.0, SOME),
     ],
 )
-def test_the_signed_difference_keeps_level_and_coverage(sizes, shares, epsilon, gone):
+def test_the_signed_difference_keeps_level_and_coverage(sizes, shares, epsilon, gone, monkeypatch):
     """True hypotheses are rejected at a fifth above the level at most; 90% intervals hold the difference."""
+    monkeypatch.setattr("dfprivacy_chi2.inference.DRAWS", 128)
     rng, runs, level = np.random.default_rng(20_261_124), 200, shares[0] == shares[1]
     every = [simulated(rng, sizes, shares, epsilon, gone) for _ in range(runs)]
 
@@ -327,8 +328,9 @@ def drawn(rng, cells, n, scale, runs):
         ((0.6, 0.39, 0.01), (300, 300, 100, 30), 7.0),
     ],
 )
-def test_level_of_noisy_counts(shares, sizes, scale):
+def test_level_of_noisy_counts(shares, sizes, scale, monkeypatch):
     """Of simulated tables without association, no more are rejected than the levels let, nor with few rows."""
+    monkeypatch.setattr("dfprivacy_chi2.inference._N_DRAWS", 1023)
     runs, cells = 200, np.outer(shares, sizes) / sum(sizes)
     pvalues = [each.pvalue for each in drawn(np.random.default_rng(20_261_124), cells, sum(sizes), scale, runs)]
 

@@ -164,8 +164,8 @@ def test_rates(view):
 @pytest.mark.statistical
 @pytest.mark.parametrize("how", [HOW["svt"], HOW["select"], HOW["circle, distance"] | {"rate": 0.3}], ids=str)
 def test_family_wise_error(how):
-    """Of 30 tables without any difference, no more have a false rejection than the level of 20% lets."""
-    draw, runs, wrong = np.random.default_rng(1), 30, 0
+    """Of 20 tables without any difference, no more have a false rejection than the level of 20% lets."""
+    draw, runs, wrong = np.random.default_rng(1), 20, 0
     for _ in range(runs):
         rows = table(draw, {})
         rows |= {f"gene{k}": rows["gene0"] for k in range(1, 5)}  # five that depend on each other

@@ -86,7 +86,7 @@ def test_raw_counts_are_unbiased(gaps, neighbors, protect):
     """Also of categories without rows, of rows in none, and the largest in describe and agg; shown, they add up."""
     frame = pd.DataFrame({"a": ["x"] * (200 - gaps) + [None] * gaps})
     view = protect(frame, neighbors=neighbors, bounds={}, categories={"a": ["x", "y", "z"]})
-    scale, runs = (2 if neighbors == "replace_one" else 1) / 0.05, 40
+    scale, runs = (2 if neighbors == "replace_one" else 1) / 0.05, 25
 
     found = [view.value_counts("a", sort=False, epsilon=0.05, fresh=True) for _ in range(runs)]
     described = [view.describe(epsilon=0.5, fresh=True) for _ in range(runs)]

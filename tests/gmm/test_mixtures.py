@@ -201,7 +201,7 @@ FOUND = fit(TWO[0])
 
 @pytest.mark.parametrize(
     ("K", "d", "separation", "rows"),
-    [(2, 1, 2.5, 10_000), (2, 2, 2.5, 10_000), (5, 2, 4, 10_000), (2, 5, 4, 10_000), (2, 2, 2.5, 50_000)],
+    [(2, 1, 2.5, 10_000), (5, 2, 4, 10_000), (2, 5, 4, 10_000), (2, 2, 2.5, 50_000)],
 )
 def test_mixtures_are_found(K, d, separation, rows):
     """Labels are as often right as with the true mixture, to within 3 points, or with many rows 1."""
@@ -217,7 +217,7 @@ def test_without_noise_it_is_the_fit_of_scikit_learn(shape, neighbors):
     """With a huge epsilon weights, means and covariances are those of maximum likelihood, nearly."""
     X, _, means, sd = drawn(2, 2, 4, 10_000)
 
-    found = fit(X, covariance_type=shape, epsilon=50, terms={"neighbors": neighbors})
+    found = fit(X, covariance_type=shape, epsilon=50, restarts=1, terms={"neighbors": neighbors})
     expected = Reference(2, covariance_type=shape, random_state=0).fit(X)
 
     here, there = matched(found, means), matched(expected, means)

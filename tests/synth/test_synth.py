@@ -229,14 +229,14 @@ def test_measured_tables_answer_later_questions():
 
 @pytest.mark.statistical
 def test_intervals_cover():
-    """Of 60 samples of a population, intervals of shares, means, differences and slopes hold its values.
+    """Of 45 samples of a population, intervals of shares, means, differences and slopes hold its values.
 
-    They are to hold them in 95 %. That fewer than 46 of 60 do if 93 % would has a chance below one in a million.
+    They are to hold them in 95 %. That fewer than 33 of 45 do if 94 % would has a chance below one in a million.
     """
     rng = np.random.default_rng(11)
     population = people(100_000, seed=7)[["age", "sex", "sick"]]
     held: dict[str, int] = dict.fromkeys(["share", "mean", "mean by group", "difference", "slope"], 0)
-    for _ in range(60):
+    for _ in range(45):
         rows = population.iloc[rng.integers(0, len(population), 1500)].reset_index(drop=True)
         synthetic = protected(rows).synth(target="sick", epsilon=1.5)
         limited = population.assign(age=population.age.clip(*synthetic.limits["age"]))
@@ -251,7 +251,7 @@ def test_intervals_cover():
         for name, (answer, at, truth) in told.items():
             held[name] += bool(answer.low[at] <= truth <= answer.high[at])
 
-    assert min(held.values()) >= 46, held
+    assert min(held.values()) >= 33, held
 
 
 # ---- bad input, and little of it -----------------------------------------------------------------------------
