@@ -352,7 +352,7 @@ def test_a_key_column_is_the_same_as_its_values(library, kind):
 
 def test_keys_of_a_scanned_file_and_their_fingerprint(tmp_path):
     """Rows of a file come in the order of their keys; before anything is paid both parties can compare them."""
-    n, path = 300_000, tmp_path / "rows.parquet"
+    n, path = 60_000, tmp_path / "rows.parquet"
     x = np.linspace(-1, 1, n)
     pl.DataFrame({"x": x, "id": np.arange(n)}).write_parquet(path, row_group_size=5000)
     terms = {"epsilon": 20, "ledger": "memory:", "bounds": {"x": (-1, 1)}, "public": ["id"]}

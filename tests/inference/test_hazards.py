@@ -123,7 +123,7 @@ def test_what_the_normal_law_does_not_describe_is_noted():
 
 def test_the_expected_error_comes_true():
     """Of exponential times as `explain` assumes, a third beyond the bound; with five errors of 200 runs."""
-    rng, n, runs = np.random.default_rng(4), 2000, 200
+    rng, n, runs = np.random.default_rng(4), 1000, 200
     lived = rng.exponential(1 / np.log(3), runs * n)
     rows = {
         "t": lived.clip(0, 1),
