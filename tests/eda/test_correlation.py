@@ -103,7 +103,7 @@ def noisy(values, columns, epsilon, rng, *, gaps=None, neighbors="replace_one"):
 @pytest.mark.parametrize(("law", "p"), [("rows change", 5), ("rows change, gaps", 3), ("rows come and go", 3)])
 def test_intervals_cover(law, p, monkeypatch):
     """Over 150 draws, 95 % intervals of correlations and covariances hold the table's own: between .90 and .99."""
-    monkeypatch.setattr(correlation, "_MAX_DRAW", 1000 * (p * (p + 3) // 2 + 1))  # a thousand draws for either p
+    monkeypatch.setattr(correlation, "_MAX_DRAW", 500 * (p * (p + 3) // 2 + 1))  # five hundred draws for either p
     rng, runs, columns = np.random.default_rng(4), 150, COLUMNS[:p]
     values = rated(5000, p)[[column.name for column in columns]].to_numpy().T
     gaps = rng.random(5000) < 0.2 if "gaps" in law else None

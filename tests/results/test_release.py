@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -135,6 +135,7 @@ plain = st.recursive(
 
 
 @pytest.mark.pandas(False)
+@settings(max_examples=50)
 @given(plain)
 def test_whatever_a_plugin_returns_survives_json(value):
     """Numbers, texts, lists, tuples, dictionaries, intervals and arrays, however they are nested."""
