@@ -231,7 +231,7 @@ def test_measured_tables_answer_later_questions():
 def test_intervals_cover():
     """Of 45 samples of a population, intervals of shares, means, differences and slopes hold its values.
 
-    They are to hold them in 95 %. That fewer than 33 of 45 do if 94 % would has a chance below one in a million.
+    They are to hold them in 95 %. That fewer than 32 of 45 do if 94 % would has a chance below one in a million.
     """
     rng = np.random.default_rng(11)
     population = people(100_000, seed=7)[["age", "sex", "sick"]]
@@ -251,7 +251,7 @@ def test_intervals_cover():
         for name, (answer, at, truth) in told.items():
             held[name] += bool(answer.low[at] <= truth <= answer.high[at])
 
-    assert min(held.values()) >= 33, held
+    assert min(held.values()) >= 32, held
 
 
 # ---- bad input, and little of it -----------------------------------------------------------------------------
