@@ -254,7 +254,7 @@ class NoisyDecisions(CallState):
         query = self._read_query(statistic)
         if self._table.is_public(query.columns_read):
             raise ArgumentError(
-                f"To compute {statistic.describe()} only public columns are read, so no noise is needed.",
+                f"{statistic.describe()}: this reads public columns only, so no noise is needed.",
                 "Compute it with measure(), which is exact and free for public columns.",
             )
         self._table.refuse_large_columns(query)

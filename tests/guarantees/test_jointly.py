@@ -136,8 +136,8 @@ def test_noise_follows_the_parts():
 
 
 REFUSED = [
-    ("larger radius or dimension", 1, longer, {}, {}),
-    ("measured twice", 1, again, {}, {"neighbors": "add_remove"}),
+    ("larger than planned", 1, longer, {}, {}),
+    ("a second time", 1, again, {}, {"neighbors": "add_remove"}),
     ("planned fewer selections", 1, chosen_twice, {}, {}),
     ("at least one sum", 0, only_chosen, {}, {}),
     *[("at most 1", 0, parts, {"shares": each}, {}) for each in ([], ["0.5", "0.6"], ["1", "0"], ["-0.5", "0.5"])],

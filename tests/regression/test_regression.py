@@ -415,7 +415,7 @@ def test_it_is_explained(method, formula, one, two):
     assert few["expected relative error"] > many["expected relative error"] > 0
     assert unknown["assumed"].split(" and half")[0].endswith("there are 10,000 rows")
     measured = [each.what for each in plans[1].measurements]
-    for word in ("Beyond(a)", "Outer", "Score")[: len(measured)]:
+    for word in ("indicators of a beyond", "their products", "scores")[: len(measured)]:
         assert any(word in each for each in measured)
 
 
