@@ -85,8 +85,8 @@ class CallRecord:
         The question in full, as the ledger keeps it: arguments, conditions, columns as declared, price. None if it
         could not be written as JSON, or the call failed.
     text, brief : str
-        The question as Python text, with all arguments but None and empty ones and the conditions on rows; and in one
-        line as it was typed, if the answer records it, with long arguments cut.
+        The question as Python text, with all arguments but None and empty ones and the conditions on rows; and in
+        one line as it was typed, if the answer records it, with long arguments cut.
     charges : sequence of ChargeRecord
         What was charged.
     reused : int

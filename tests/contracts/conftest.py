@@ -36,7 +36,7 @@ FRAMES: dict[str, Callable[[pd.DataFrame], Any]] = {
     "arrow": lambda rows: pa.Table.from_pandas(rows, preserve_index=False),
 }
 NAMES = (f"contract {at}" for at in itertools.count())
-QUARTERED = {"varied", "publicly", "computable"}
+THINNED = {"varied", "publicly", "computable"}
 
 
 @dataclass(frozen=True)
@@ -212,15 +212,15 @@ def pytest_generate_tests(metafunc):
     """Run a test of a question once for each case, and one of a method for the first case of each.
 
     And for the first case of each method that tests on a side. A test of how rows are read asks the first case of
-    each method, those that are refused there, and a quarter of the others, which is another one in each test.
+    each method, those that are refused there, and an eighth of the others, which is another one in each test.
     """
     test, first = metafunc.function.__name__, {id(each) for each in first_questions()}
     for name, every in asked_of().items():
         if name in metafunc.fixturenames:
             asked = []
             for each in every:
-                always = name not in QUARTERED or id(each) in first or reasons(test, str(each))
-                marks = () if always else (pytest.mark.one_in(4),)
+                always = name not in THINNED or id(each) in first or reasons(test, str(each))
+                marks = () if always else (pytest.mark.one_in(8),)
                 asked.append(pytest.param(each, id=str(each), marks=marks))
             metafunc.parametrize(name, asked)
 

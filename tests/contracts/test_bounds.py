@@ -43,7 +43,7 @@ def tried(ask):
         return None, str(error)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_bounds_are_found_first(method):
     """Bounds and answer are one call at one price, which is explained before; what makes no sense is refused."""
     rows, names = method.rows(), [*method.case.bounds]
@@ -92,7 +92,7 @@ def test_bounds_that_were_found_are_remembered(method):
     assert not answer.privacy.found or says_that_bounds_were_found(answer)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("told", ["protect", "call"])
 def test_plans_and_power_find_bounds(method, told):
     """A plan with bounds to be found is free and runs, and power finds them in made-up tables."""

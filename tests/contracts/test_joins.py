@@ -39,7 +39,7 @@ def about(case, columns):
     return {name: {key: value for key, value in of.items() if key in columns} for name, of in said.items()}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_join_answers_as_the_merged_table(varied):
     """With the same numbers, and at the same price: a person's rows are chosen among the same rows."""
     case, rows = varied.case, varied.rows()
@@ -73,7 +73,7 @@ def answer_or_refusal(method, view):
         return str(error)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 def test_a_lookup_answers_as_the_plain_table(method):
     """With the same numbers, and at the same price, where columns are those of a public table."""
     case, rows = method.case, method.rows()

@@ -22,6 +22,7 @@ def test_every_bundled_method_has_a_case(every_method, capsys):
     assert set(bundled) == {each.method for each in every_method}
 
 
+@pytest.mark.one_in(2)
 def test_numbers_are_the_same_on_every_frame(varied, answer, frames, folder, at):
     """Polars, a lazy frame and Arrow, each in turn, give what pandas gives, in tables of their own."""
     _, *others = frames
@@ -40,6 +41,7 @@ def _plain(answer):
     return re.sub(r"contract \d+|[0-9a-f]{16}", "", json.dumps(content, sort_keys=True))
 
 
+@pytest.mark.one_in(2)
 def test_computed_columns_are_columns(computable, answer):
     """Of columns that are computed from others a question has the answer that it has of a table with them."""
     computed = computable.of(computed=True)()
@@ -89,6 +91,7 @@ def test_a_question_is_paid_once(varied):
     assert "spent" in repr(asked.view.budget)
 
 
+@pytest.mark.one_in(2)
 def test_a_plan_is_free_and_runs(method):
     """To plan a question spends nothing, and to run the plan costs what was planned at most."""
     asked = method.of()
@@ -261,7 +264,7 @@ def test_a_secret_sample(varied):
     assert asked.paid
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 def test_a_request_is_answered(method, ledger, tmp_path, capsys):
     """What an analyst writes into a file, without the table, a custodian answers and lists by command."""
     rows = method.rows()
@@ -289,6 +292,7 @@ def test_a_request_is_answered(method, ledger, tmp_path, capsys):
     assert f"{method.method}(" in capsys.readouterr().out
 
 
+@pytest.mark.one_in(2)
 def test_all_of_a_budget_can_be_asked(varied):
     """Where `explain` says that the account can pay, it can, be it the last that there is."""
     asked = varied.of(epsilon=1, delta="1/100000", accounting="portfolio")
@@ -333,6 +337,7 @@ def test_another_frame_of_the_account_knows_the_answer(method, ledger):
     assert spent == second.spent
 
 
+@pytest.mark.one_in(2)
 def test_a_column_asks_the_same(method):
     """A method that begins with a column is one of that column, and the same method."""
     if method.method == "agg":  # a column takes its statistics alone: tests/questions/test_views.py

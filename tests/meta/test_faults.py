@@ -52,6 +52,7 @@ def test_the_fault_of_the_house_is_caught(fault):
         PROMISES[fault.caught_by](Audit(fault.make(), fault.case))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("promise", PROMISES)
 @pytest.mark.parametrize("name", HONEST)
 def test_the_house_keeps_its_promises_to_the_honest(name, promise):
@@ -63,7 +64,7 @@ def test_the_house_keeps_its_promises_to_the_honest(name, promise):
         PROMISES[promise](Audit(make(), case))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", HONEST)
 def test_the_honest_pass(name):
     """No check fails on an honest mechanism, in an eighth of the variants of its case, another for each."""
