@@ -268,7 +268,7 @@ def test_weighted_log_odds_are_explained():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize(("n", "epsilon", "runs"), [(3000, 1, 20), (10_000, 4, 60)])
+@pytest.mark.parametrize(("n", "epsilon", "runs"), [(3000, 1, 20), (10_000, 4, 40)])
 def test_intervals_of_log_odds_cover_the_population(n, epsilon, runs):
     """Of samples that are chosen by the outcome, for a model that is wrong; the rows' intercept is far off."""
     truths = log_odds(pd.DataFrame({"x": ILL_X, "ill": np.where(ILL, "yes", "no"), "w": 1.0}))[0]

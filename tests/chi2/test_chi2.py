@@ -228,6 +228,7 @@ SCALES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("method", "how", "sensitivity"), SCALES)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5])
 def test_the_noise_is_what_the_sensitivity_asks_for(method, how, sensitivity, epsilon):
@@ -271,6 +272,7 @@ def test_groups_of_one_row(n1, n0):
 # What is concluded
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", EVERY)
 def test_levels_and_intervals_come_for_free(name, plt):
     """A statistic is rejected beyond its critical value, which is drawn; wider intervals hold narrower ones."""
@@ -297,6 +299,7 @@ def test_levels_and_intervals_come_for_free(name, plt):
     assert view.budget.spent == 0.5
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("scales", [-1e6, 0, 50])
 @pytest.mark.parametrize("name", EVERY)
 def test_any_noise_is_concluded_from(name, scales, steady):

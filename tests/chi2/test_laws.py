@@ -267,6 +267,7 @@ NONE, SOME = (0.0, 0.0), (0.3, 0.1)  # parts of the rows without X
 
 
 @pytest.mark.statistical
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("sizes", "shares", "epsilon", "gone"),
     [
@@ -320,6 +321,7 @@ def drawn(rng, cells, n, scale, runs):
 
 
 @pytest.mark.statistical
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("shares", "sizes", "scale"),
     [
@@ -330,7 +332,7 @@ def drawn(rng, cells, n, scale, runs):
 )
 def test_level_of_noisy_counts(shares, sizes, scale, monkeypatch):
     """Of simulated tables without association, no more are rejected than the levels let, nor with few rows."""
-    monkeypatch.setattr("dfprivacy_chi2.inference._N_DRAWS", 1023)
+    monkeypatch.setattr("dfprivacy_chi2.inference._N_DRAWS", 511)
     runs, cells = 200, np.outer(shares, sizes) / sum(sizes)
     pvalues = [each.pvalue for each in drawn(np.random.default_rng(20_261_124), cells, sum(sizes), scale, runs)]
 

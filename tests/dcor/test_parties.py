@@ -184,6 +184,7 @@ def test_what_may_be_shown_is_near_what_is_known_at_home():
 
 
 @pytest.mark.statistical
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("relation", "least"), [("line", 0.6), ("parabola", 0.05), ("wave", 0.04), ("none", -1.0)])
 def test_the_lower_bound_holds(relation, least):
     """No bound of 14 messages exceeds the table's own R², and strong dependence has a bound above 0."""
@@ -329,6 +330,7 @@ def test_a_question_holds_digests_of_its_message_and_keys():
     assert max(len(answer.question) for answer in answers) < 1000
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kind", [int, str])
 def test_a_key_column_is_the_same_as_its_values(library, kind):

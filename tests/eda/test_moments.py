@@ -25,6 +25,7 @@ def truth(name, column):
     return column.isna().sum() if name == "missing" else getattr(column, name)()
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_answer_is_that_of_pandas(name, neighbors, frame, protect):
@@ -124,6 +125,7 @@ def noisy(law, epsilon, y, gone, rng):
 
 
 @pytest.mark.statistical
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("law", "epsilon"),
     [("size public", 0.1), ("size public, gaps", 0.5), ("size private", 0.3)],
@@ -188,6 +190,7 @@ ASKED = {
 
 
 @pytest.mark.statistical
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("asked", ASKED)
 def test_intervals_of_answers_cover(asked, frame, protect):
     """Of 40 answers, the intervals hold the table's own number in 95 %, but for five standard deviations."""

@@ -199,6 +199,7 @@ with seeded_noise(1):
 FOUND = fit(TWO[0])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("K", "d", "separation", "rows"),
     [(2, 1, 2.5, 10_000), (5, 2, 4, 10_000), (2, 5, 4, 10_000), (2, 2, 2.5, 50_000)],
@@ -210,6 +211,7 @@ def test_mixtures_are_found(K, d, separation, rows):
     assert missed(fit(X, n_components=K), X, labels, means) < (0.03 if rows == 10_000 else 0.01)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("shape", "neighbors"), [*((shape, "replace_one") for shape in SHAPES), ("full", "add_remove")]
 )

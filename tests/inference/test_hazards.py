@@ -45,6 +45,7 @@ def patients():
     return pd.DataFrame({"t": df.survival, "died": df.censors.astype(int), "g": np.where(df.age > 45, "a", "b")})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("terms", [{}, {"public": ["g"]}, {"neighbors": "add_remove"}], ids=str)
 @pytest.mark.parametrize("rows", ["heart", "gaps", "strata"])
 def test_a_hazard_ratio_is_that_of_statsmodels(rows, terms):

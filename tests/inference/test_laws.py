@@ -382,6 +382,7 @@ def test_level_and_power_of_censored_times(hazards, until, power):
 
 
 @pytest.mark.statistical
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("n", "epsilon", "shape", "ends"),
     [(20_000, 1.0, 1.0, (24.0, 60.0)), (20_000, 1.0, 2.5, (60.0,)), (2000, 0.5, 1.0, (60.0,))],

@@ -244,6 +244,7 @@ def test_level_of_moments(epsilon):
 
 
 @pytest.mark.statistical
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("columns", "n", "m", "epsilon"), [(2, 100, 5000, 5), (2, 40, 2000, 50), (5, 40, 2000, 50)]
 )

@@ -253,6 +253,7 @@ def at_locations(mixture, groups, *, alike):
 SIZES = [(300, 300), (3, 120), (200, 2)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", MIXTURES)
 def test_no_tables_move_more_than_is_claimed(name):
     """Of no statistic does a short search find neighbouring tables that move it by more than its claim."""

@@ -319,6 +319,7 @@ def test_an_embedding_of_a_function_of_x():
 # Two samples
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "asked",
     [

@@ -30,6 +30,7 @@ def protect(**more):
     return dp.protect(DATA, next(NAMES), **{**terms, **more}, ledger="memory:")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "formula",
     [

@@ -280,6 +280,7 @@ def test_nothing_explained_is_in_the_interval_of_r_squared(count, epsilon):
 
 
 @pytest.mark.statistical
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("rows", "shift", "slope", "terms"), [(1000, -1.0, 0.7, {}), (6000, -1.0, 1.5, COME), (6000, -3.2, 0.7, {})]
 )

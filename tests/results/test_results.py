@@ -325,6 +325,7 @@ def test_third_parties_have_a_sentence():
 # Pictures and pages
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("method", [method for method in ASKED if ASKED[method][2] or method == "count"])
 def test_a_picture_speaks_in_the_words_of_the_schema(method, answers, plt):
     """Axes, ticks and legends have labels and units of the columns, no column's bare name; nothing is cut off."""

@@ -107,6 +107,7 @@ def test_cdfs_are_symmetric_probabilities(w, tau1, tau2):
         assert p + q == pytest.approx(1, abs=1e-14)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("k", "rates"),
     [
@@ -174,6 +175,7 @@ TABLE_1 = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("test", "sigma", "ratio"), TABLE_1)
 def test_table_1(test, sigma, ratio):
     """The type I errors are those of Table 1 of the paper, with part (d) corrected."""

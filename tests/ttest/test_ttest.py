@@ -46,6 +46,7 @@ def protect(table=TABLE, **terms):
 # Without noise to speak of, they are the textbook's tests.
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("terms", GROUPINGS.values(), ids=GROUPINGS)
 @pytest.mark.parametrize("policy", ["omit", "fill"])
 def test_without_noise_they_are_the_textbooks(policy, terms):
