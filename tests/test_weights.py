@@ -395,7 +395,7 @@ def test_intervals_cover_the_population():
             (rich, [one, ~one]),
         )
     )
-    for epsilon in (0.5, 1, 4):
+    for epsilon in (0.5, 4):
         laws = [NoiseLaw(each / epsilon, kind="cube", dimension=5) for each in (1, 1, 1, 1, 0.5)]
         noise = rng.gamma(6, size=(runs, 1, 1)) * rng.uniform(-1, 1, (runs, 1, 5)) * [law.scale for law in laws]
         sums = NoisyWeighted("w", 250.0, whole + noise, laws, 2, 2400, {})

@@ -25,7 +25,6 @@ def truth(name, column):
     return column.isna().sum() if name == "missing" else getattr(column, name)()
 
 
-@pytest.mark.one_in(3)
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_answer_is_that_of_pandas(name, neighbors, frame, protect):

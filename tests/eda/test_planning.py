@@ -73,7 +73,7 @@ def test_what_is_seen_and_what_cannot_be_known(view):
     "asked",
     [
         ["describe", "report", "corr", ("nunique", "sex"), ("agg", {"age": ["mean", "median"]})],
-        [("mean", "age"), ("ttest", "age", {"by": "sex"}), "describe", ("quantile", "age", QUARTILES)],
+        [("mean", "age"), ("ttest", "age", {"by": "sex"}), ("quantile", "age", QUARTILES)],
     ],
     ids=len,
 )
@@ -88,8 +88,8 @@ def test_a_plan_is_split_evenly_and_run(view, asked):
     assert [errors[0]] * len(asked) == pytest.approx(errors, rel=0.02)
     assert 2 - 1e-5 < plan.epsilon <= 2
     assert plan.epsilon >= view.budget.spent
-    assert "describe()</th>" in plan._repr_html_()
     if len(asked) == 5:
+        assert "describe()</th>" in plan._repr_html_()
         assert ("age_mean", "age_median") == answers[-1].names
     else:  # none of these answers another
         assert plan.epsilon == view.budget.spent

@@ -236,6 +236,7 @@ def test_explain_says_how_exact_the_means_would_be():
 # The fit is that of the data
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("terms", RELATIONS.values(), ids=RELATIONS)
 @pytest.mark.parametrize(("method", "queries"), [("lda", "jointly"), ("qda", "jointly"), ("qda", "separately")])
 def test_with_a_huge_epsilon_it_is_the_fit_without_privacy(terms, method, queries):

@@ -179,7 +179,7 @@ def test_private_groups_of_more_rows(n):
     """Without equal values, a table is the order of its groups: one row goes anywhere, to either group or none."""
     statistic = RankSum(RANKS, TWO, (0, 1), n, sizes=0.2, complete=0.1 if n >= 13 else 0.0)
     rng = np.random.default_rng(n)
-    few = rng.integers(2, size=(100, n - 1))
+    few = rng.integers(2, size=(40, n - 1))
     found = 0.0
     for rest in itertools.product((0, 1), repeat=n - 1) if n < 9 else few:
         tables = [[*rest[:at], label, *rest[at:]] for at in range(n) for label in (0, 1, NOBODY)]

@@ -333,7 +333,7 @@ def test_an_embedding_of_a_function_of_x():
 )
 def test_releases_of_other_sizes_are_compared(asked, monkeypatch):
     """Two paid releases of one kernel are compared, whatever their sizes and prices; a shift is found."""
-    monkeypatch.setattr("dfprivacy_kme.release._DRAWS", 1999)
+    monkeypatch.setattr("dfprivacy_kme.release._DRAWS", 999)
     draws = np.random.default_rng(4)
 
     def release(table, epsilon=1):
@@ -367,7 +367,7 @@ def test_a_small_pvalue_of_a_small_sample_is_noted(rows, noted):
 @pytest.mark.statistical
 def test_a_few_public_rows_are_not_always_another_population(found, monkeypatch):
     """Rows of the same population are told apart as seldom as is said, be it forty of a rare category."""
-    monkeypatch.setattr("dfprivacy_kme.release._DRAWS", 1999)
+    monkeypatch.setattr("dfprivacy_kme.release._DRAWS", 999)
     draws, pvalues = np.random.default_rng(6), []
     for _ in range(60):
         view = protect({"x": draws.random(2000) < 0.02}, bounds={"x": (0, 1)}, categories={})
