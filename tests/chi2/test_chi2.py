@@ -228,7 +228,6 @@ SCALES = [
 ]
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("method", "how", "sensitivity"), SCALES)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5])
 def test_the_noise_is_what_the_sensitivity_asks_for(method, how, sensitivity, epsilon):

@@ -60,10 +60,7 @@ def test_powers_of_reference():
     of = [
         (lambda p: norm_law(100, 100, TAU, p, 0.3), tight_sensitivity(100, 100, TAU) / 0.5),
         (lambda p: binomial_law(apart(100, 100), 100, 100, p, 0.3), 0.02),
-        (
-            lambda p: binomial_law(lambda c, d: chi2_statistic(c, d, 100, 100), 100, 100, p, 0.3),
-            8 * (1 - 1 / 101),
-        ),
+        (lambda p: binomial_law(lambda c, d: chi2_statistic(c, d, 100, 100), 100, 100, p, 0.3), 8 * (1 - 1 / 101)),
     ]
     critical = [law(0.3).critical_value(0.05, scale) for law, scale in of]
 

@@ -166,7 +166,6 @@ SEARCHED = {  # a statistic, its rows, the norm, and how much of the claim is re
     "a public line": (FiveNumbers(of(PUBLIC_X), of(Y), 5), 5, 1, 0.9),
     "few floats": (FiveNumbers(of(FAR), of(TINY), 5), 5, 1, 0.98),
     "a huge public line": (FiveNumbers(of(HUGE), of(TINY), 5), 5, 1, 0.9),
-    "categories": (FiveNumbers(of(G), of(FEW), 5), 5, 1, 0.7),  # a half is √1.5 of what any search has found
     "public categories": (FiveNumbers(of(PUBLIC_G), of(Y), 5), 5, 1, 0.9),
     "other": (FiveNumbers(of(OTHER), of(Y), 5), 5, 1, 0.98),
     "a plane": (FiveNumbers(of(X, Z), of(Y, TINY), 5), 5, 1, 0.6),

@@ -281,10 +281,8 @@ SMALL = [
     ((200, 200), 0.4, 0.05, 3),
     ((30, 600), 0.4, 0.03, 10),
     ((10_000,), 0.9, 0.03, 1),
-    ((1000,), 0.9, 0.03, 10),
     ((100,), 0, 0.1, 3),
     ((10,), 0, 0.05, 30),
-    ((10,), 0.5, 0.2, 50),
 ]
 LEVELS = [  # no row changes its group where there is one
     (kind, *each) for kind in KINDS for each in SMALL if kind != "private" or len(each[0]) > 1

@@ -261,10 +261,7 @@ def test_no_row_moves_a_sum_more(search, exponent, by):
 
 # Level and power.
 
-CONFIGURATIONS = {
-    "one sample of private size": (COME, False),
-    "two public groups": (PUBLIC, True),
-}
+CONFIGURATIONS = {"one sample of private size": (COME, False), "two public groups": (PUBLIC, True)}
 
 
 @pytest.mark.statistical
