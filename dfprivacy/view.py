@@ -374,12 +374,12 @@ class PrivateFrame(PluginMethods, PublicFacts, BundledMethods):
         >>> view = dp.protect(df, "powerful", epsilon=1, ledger="memory:", bounds={"weight": (40, 160)},
         ...                   categories={"arm": ["drug", "placebo"]})
         >>> view.power(("mannwhitneyu", "weight", {"by": "arm"}), n=[50, 400], epsilon=[0.1, 1],
-        ...            assume={"effect": 0.5})  # random
+        ...            assume={"effect": 0.5}, runs=50)  # random
         Power of mannwhitneyu('weight', by='arm') (made-up rows; nothing was charged or read)
                         n=50  n=400
           epsilon 0.1   0.06   0.38
-          epsilon 1     0.19   0.99
-          assumed: normal groups whose means decrease by `effect` standard deviations from one group to the next: effect 0.5; 200 runs, each share within ± 0.07
+          epsilon 1     0.20   0.98
+          assumed: normal groups whose means decrease by `effect` standard deviations from one group to the next: effect 0.5; 50 runs, each share within ± 0.14
         """  # noqa: E501 - what is printed
         table = self._target.table
         if table.conditions or table.sample is not None:

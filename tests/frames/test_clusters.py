@@ -399,6 +399,7 @@ def expected_joins(called, how):
     return joins_of(HOLDS["objects"], called, how)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("how", ["left", "inner"])
 @pytest.mark.parametrize("called", NAMES)
 @pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)

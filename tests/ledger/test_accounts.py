@@ -360,7 +360,7 @@ def test_questions_of_two_accounts_in_both_orders(forked, where, isolation):
     """Processes that ask of two accounts, in either order, are all answered, whatever the server isolates."""
     on_server(where, f"ALTER DATABASE {database_of(where)} SET default_transaction_isolation = '{isolation}'")
     accounts = a_pair(where)
-    seconds = os.environ.get("DFPRIVACY_TEST_STRESS", "2")
+    seconds = os.environ.get("DFPRIVACY_TEST_STRESS", "0.7")
 
     asked = forked.run_together(SCRIPT + PAIR, *([where, order, seconds] for order in ["ab", "ba", "ab", "ba"]))
 

@@ -60,6 +60,7 @@ PARTS = {
 NUMBERS = ["mean", "std", "sum", "count", "missing"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("rows", ["all", "by g", "g = a"])
 @pytest.mark.parametrize(
     ("first", "told"),
@@ -87,6 +88,7 @@ def test_an_answer_tells_others_and_no_more(first, told, rows):
 OF_ROWS = ["mean", "std", "sum", "count"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 @pytest.mark.parametrize(
     ("test", "known", "told"),
@@ -204,29 +206,29 @@ def test_groups_are_known_from_answers_of_their_own():
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda v: v.group_by("g").agg({"x": "std"}, epsilon=2), lambda v: v.ttest("x", by="g", epsilon=2)]
+    "ask",
+    [
+        lambda v: v.group_by("h", "g").agg({"x": "std"}, epsilon=2),
+        lambda v: v.group_by("h").ttest("x", by="g", epsilon=2),
+    ],
 )
 def test_intervals_of_what_follows_hold_the_tables_numbers(ask):
-    """In 60 answers by group, 93 to 97 % of the intervals of groups hold the number of their rows."""
+    """In 30 answers by four groups, about 95 % of the intervals of groups hold the number of their rows."""
     covered = []
-    truth = DATA[:600].groupby("g")["x"].agg(["mean", "sum", "std"])
-    for run in range(60):
+    truth = DATA[:1200].groupby(["h", "g"])["x"].agg(["mean", "sum", "std"])
+    for run in range(30):
         with seeded_noise(run):
+            categories = {"g": ["a", "b"], "h": ["u", "v"]}
             view = dp.protect(
-                DATA[:600],
-                f"runs {ask} {run}",
-                epsilon=100,
-                ledger="memory:",
-                bounds={"x": (-3, 7)},
-                categories={"g": ["a", "b"]},
+                DATA[:1200], f"{ask} {run}", epsilon=100, bounds={"x": (-3, 7)}, categories=categories
             )
             ask(view)
             for name in ("mean", "sum", "std"):
-                found = getattr(view.group_by("g"), name)("x", epsilon=0.001)
+                found = getattr(view.group_by("h", "g"), name)("x", epsilon=0.001)
                 covered += [each.low <= truth[name][key] <= each.high for key, each in found.items()]
 
     assert view.budget.spent == 2
-    assert 0.93 <= np.mean(covered) <= 0.97
+    assert 0.89 <= np.mean(covered) <= 0.98
 
 
 def test_an_answer_of_another_version_is_passed_over(tmp_path):

@@ -239,6 +239,7 @@ def test_tables_that_cannot_be_opened(capsys, clinic, text, why):
     assert "secret-word" not in err
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_demo_is_served(end, tmp_path):
     """It prints an address and tokens that work, ends in peace when it is told to, and leaves nothing behind."""
