@@ -16,7 +16,7 @@ from dfprivacy.errors import BudgetExceeded
 from .helpers import SCRIPT, added, integrity, opened, pay, sqlite
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-SECONDS = os.environ.get("DFPRIVACY_TEST_STRESS", "2")  # of each program of chance; see tox.ini
+SECONDS = os.environ.get("DFPRIVACY_TEST_STRESS", "1")  # of each program of chance; see tox.ini
 
 
 def interpreter(script, *arguments):

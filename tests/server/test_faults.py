@@ -207,6 +207,7 @@ class Asking:
 
 
 @pytest.mark.stress
+@pytest.mark.one_in(2)
 @on_both
 def test_what_a_killed_server_answered_is_charged_once(served):
     """Eight clients ask while servers are killed at any moment: each answer is kept, and was paid once."""
@@ -247,6 +248,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", tmp_path], check=True)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("left", [0, 1 << 12, 1 << 16, 1 << 18, 15 << 20])
 def test_a_full_disk_costs_nothing(small_disk, served, left):
     """Whatever is left of it, clients read what to do, nothing is charged, and all is answered afterwards."""
@@ -271,6 +273,7 @@ def test_a_full_disk_costs_nothing(small_disk, served, left):
     assert open_ledger(servers.place).problems() == []
 
 
+@pytest.mark.one_in(2)
 @on_both
 def test_two_servers_of_one_ledger_never_overspend(served, at_once):
     """Clients ask two servers for more than there is: all of it is spent, and not a part more."""
