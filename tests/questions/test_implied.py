@@ -206,7 +206,8 @@ def test_groups_are_known_from_answers_of_their_own():
 
 
 @pytest.mark.parametrize("ask", [
-    lambda v: v.group_by("h", "g").agg({"x": "std"}, epsilon=2), lambda v: v.group_by("h").ttest("x", by="g", epsilon=2)
+    lambda v: v.group_by("h", "g").agg({"x": "std"}, epsilon=2),
+    lambda v: v.group_by("h").ttest("x", by="g", epsilon=2),
 ])  # fmt: skip
 def test_intervals_of_what_follows_hold_the_tables_numbers(ask):
     """In 30 answers by four groups, about 95 % of the intervals of groups hold the number of their rows."""
