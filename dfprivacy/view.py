@@ -376,9 +376,9 @@ class PrivateFrame(PluginMethods, PublicFacts, BundledMethods):
         >>> view.power(("mannwhitneyu", "weight", {"by": "arm"}), n=[50, 400], epsilon=[0.1, 1],
         ...            assume={"effect": 0.5}, runs=50)  # random
         Power of mannwhitneyu('weight', by='arm') (made-up rows; nothing was charged or read)
-                        n=50  n=400
-          epsilon 0.1   0.06   0.38
-          epsilon 1     0.20   0.98
+                       n=50  n=400
+          epsilon 0.1  0.08   0.22
+          epsilon 1    0.30   1.00
           assumed: normal groups whose means decrease by `effect` standard deviations from one group to the next: effect 0.5; 50 runs, each share within ± 0.14
         """  # noqa: E501 - what is printed
         table = self._target.table
