@@ -85,6 +85,7 @@ QUICK = {  # cases of what is asked of the library, and sizes at which they take
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("module", "case"), QUICK, ids=lambda name: name)
 def test_a_case_measures_rows_of_its_columns(module, case):
     """What is asked in the documents is asked of what is there today."""

@@ -73,6 +73,7 @@ def test_bounds_are_found_first(method):
     assert spent == asked.spent
 
 
+@pytest.mark.one_in(2)
 def test_bounds_that_were_found_are_remembered(method):
     """What was declared from a release about columns is known as found by all that is asked afterwards."""
     names = [*method.case.bounds]

@@ -310,6 +310,7 @@ def shares(features, columns, table):
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", UNITS)
 def test_bounds_are_attained(name):
     """By rows close together, whatever is public: no noise is wasted, but where a bound is known to be rough."""

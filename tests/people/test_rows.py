@@ -334,6 +334,7 @@ def pairs(neighbors, states):
     return list(itertools.combinations(range(1, len(states)), 2))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("neighbors", RELATIONS)
 @pytest.mark.parametrize(
     ("way", "most"), [*itertools.product(WAYS, [2]), *itertools.product(OF_ROWS, [None])], ids=str

@@ -39,6 +39,7 @@ def test_power_is_that_of_the_method():
 ONE = {"effect": 1, "spread": 1}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("question", "assume", "n"), [
     (("kruskal", "x", {"by": "h"}), ONE, 90), (("anova", "x", {"by": "h"}), ONE, 600),
     (("ttest", "x", {"by": "g"}), ONE, 600), (("ttest", "x"), ONE, 600),

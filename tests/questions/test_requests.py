@@ -315,6 +315,7 @@ BAD = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("change", "expected"), BAD.values(), ids=BAD)
 def test_bad_requests_are_refused_before_any_charge(place, capsys, change, expected):
     """Even if it is signed: nothing is charged, nothing is written."""

@@ -166,6 +166,7 @@ def test_one_pass_has_the_sums_of_a_pass_for_each(feature, keys):
     assert any(any(total) for total in found)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("engine", "conditions"),
     [(name, each) for at, each in enumerate(CONDITIONS) for name in [*ENGINES][at % 2 :: 2]],
@@ -360,6 +361,7 @@ def test_a_group_cannot_ask_for_another():
     assert 0 == view.budget.spent
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("where", CONDITIONS)
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("k", [0, K, 60, -3])

@@ -181,6 +181,7 @@ def test_the_key_of_groups_comes_first(grouped):
         assert next(iter(answer.to_frame())) == ("ward_" if method == "crosstab" else "ward")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("method", ASKED)
 def test_intervals_say_what_they_cover(method, answers):
     """One field, which all looks have in words, and every row of an interval; all pages have the table's rows."""
