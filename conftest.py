@@ -65,7 +65,6 @@ _LONG = (
     "test_releases.py",
     "test_privacy.py",
     "test_features.py",
-    "test_example_plugin.py",
     "test_implied.py",
     "test_row_locality.py",
     "test_laws.py",

@@ -212,7 +212,7 @@ def pytest_generate_tests(metafunc):
     """Run a test of a question once for each case, and one of a method for the first case of each.
 
     And for the first case of each method that tests on a side. A test of how rows are read asks half of the first
-    cases of methods and of those that are refused there, and an eighth of the others; in each test these are others.
+    cases of methods and of those that are refused there, and an eighth of the others; each test asks others.
     """
     test, first = metafunc.function.__name__, {id(each) for each in first_questions()}
     for name, every in asked_of().items():

@@ -1,4 +1,4 @@
-"""Environments of their own for libraries that cannot live beside this one."""
+"""Environments of their own for packages that cannot live beside this one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import pytest
 
 
 def pytest_configure(config):
-    config.addinivalue_line(
-        "markers", "oracle: compares with another library, which is installed from the network (a minute)"
-    )
+    config.addinivalue_line("markers", "oracle: makes an environment of its own, with packages from the network")
 
 
 @pytest.fixture(scope="session")

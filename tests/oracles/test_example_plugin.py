@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.oracle
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "docs" / "example_plugin"
 ALL = """
 import json, sys
