@@ -21,7 +21,7 @@ def listed(names: Sequence[str]) -> str:
 def described(kind: type, names: Sequence[str]) -> str:
     """Return the description of a class of features or statistics, with the names of the columns that it reads."""
     template = getattr(kind, "description", "")
-    return template.format(columns=listed(names)) if template else f"{kind.__name__}({', '.join(names)})"
+    return template.replace("{columns}", listed(names)) if template else f"{kind.__name__}({', '.join(names)})"
 
 
 def call_as_text(name: str, arguments: Iterable[tuple[str, str]]) -> str:

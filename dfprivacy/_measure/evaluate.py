@@ -348,7 +348,7 @@ class Table(Rows):
             return
         if (needed := VALUE_BYTES * columns * size) > self.memory:
             raise ArgumentError(
-                f"To compute {query.of.describe()} takes {columns} columns of {size} rows at once: {needed:.3g} "
+                f"Computing {query.of.describe()} takes {columns} columns of {size} rows at once: {needed:.3g} "
                 f"bytes, more than memory={self.memory:.3g}.",
                 _SMALLER,
             )
