@@ -13,6 +13,7 @@ from dfprivacy_typical.noise import reach, tail
 import dfprivacy as dp
 from dfprivacy.features import Batch, number
 from dfprivacy.testing import seeded_noise
+from dfprivacy_audit import check_mechanism
 
 COLORS = ["red", "green", "blue"]
 names = (f"table {i}" for i in count())
@@ -161,6 +162,12 @@ def test_tail_is_that_of_sums_of_laplace_variables():
     assert all(a > b for a, b in pairwise(tail(t, 9) for t in range(9)))
     assert (sums > reach(0.1, 9)).mean() == pytest.approx(0.1, abs=0.004)
     assert reach(0.5, 9) == 0
+
+
+@pytest.mark.parametrize("check", [*check_mechanism(mode), *check_mechanism(median)], ids=str)
+def test_the_audit_is_passed(check):
+    """No check of the conformance kit fails, with either neighbouring relation."""
+    check()
 
 
 @pytest.mark.parametrize("method", [mode, median], ids=["mode", "middle"])
