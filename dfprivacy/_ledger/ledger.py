@@ -196,13 +196,13 @@ class Ledger(Store):
 
     def account(self, name: str) -> Account:
         """Return the account with a name; raise a `LedgerError` if there is none."""
-        known = {account.name: account for account in self.accounts()}
-        if name not in known:
-            names = ", ".join(map(repr, known)) or "none"
+        found = self.find_account(name)
+        if found is None:
+            names = ", ".join(repr(each.name) for each in self.accounts()) or "none"
             raise LedgerError(
                 f"The ledger {self.where} has no account {name!r}; it has {names}.", "Check the name."
             )
-        return known[name]
+        return found
 
     def accounts(self) -> list[Account]:
         """Return every account, oldest first."""
