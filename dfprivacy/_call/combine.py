@@ -519,12 +519,11 @@ def _refuse_biased(draws: Array, estimate: float) -> None:
 
 
 def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
-    """Compute the percentiles below and above which a share `tail` of the draws lies; NaN counts beyond both."""
+    """Return the draws below and above which a share `tail` of all draws lies at most; NaN counts beyond both."""
     unknown = np.isnan(draws)
-    with np.errstate(invalid="ignore"):  # between a finite draw and an infinite one
-        low = np.quantile(np.where(unknown, -np.inf, draws), tail, method="weibull")
-        high = np.quantile(np.where(unknown, np.inf, draws), 1 - tail, method="weibull")
-    return (-math.inf if np.isnan(low) else float(low)), (math.inf if np.isnan(high) else float(high))
+    low = np.quantile(np.where(unknown, -np.inf, draws), tail, method="lower")
+    high = np.quantile(np.where(unknown, np.inf, draws), 1 - tail, method="higher")
+    return float(low), float(high)
 
 
 def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
