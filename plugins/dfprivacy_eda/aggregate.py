@@ -380,8 +380,8 @@ def agg(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation, as `describe`: sums of y, and
     of 2y²-1 where variances are asked for, have noise of the cube [1]_, with rows without a value in the same
-    vector; quantiles come from a tree of counts for each column, and categories from counts, with discrete Laplace
-    noise.
+    vector; a sixteenth of their part counts the rows beyond the bounds; quantiles come from a tree of counts for
+    each column, and categories from counts, with discrete Laplace noise.
 
     **Statistics.** As for `mean`, `std`, `quantile` and `value_counts`. The budget is split so that the expected
     errors, relative to a standard deviation of a sixth of the bounds and to an average category, are equal: that

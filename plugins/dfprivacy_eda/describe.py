@@ -504,7 +504,8 @@ def describe(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. The sums of y and 2y²-1 of
     all columns of numbers, each mapped to y in [-1, 1], have noise of the cube [1]_: one row moves every one of
-    them by 2 at most (by 1 where rows come and go, with one more coordinate for the number of rows). The
+    them by 2 at most (by 1 where rows come and go, with one more coordinate for the number of rows). A sixteenth of
+    this part of the budget counts the rows beyond the bounds of each column, with the same noise. The
     quartiles come from a tree of counts for each column, as in `quantile`, and the categories from counts, all
     with discrete Laplace noise; columns share the part of the budget that is theirs.
 

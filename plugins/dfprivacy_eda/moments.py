@@ -292,7 +292,9 @@ def mean(
     mean so far: sensitivity 2. Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 and the number
     of rows without a value are released: sensitivity 1 if rows come and go, 2 if they change. For a population the
     sum of y² is needed as well, so there is one step, with (y, y²/2) and the rows without a value, of sensitivity
-    2, or (y, 1-y², y²/2) where the number of rows is private, of sensitivity 3/2 if rows come and go.
+    2, or (y, 1-y², y²/2) where the number of rows is private, of sensitivity 3/2 if rows come and go, 8/3 if they
+    change. In the first vector are the numbers of rows below and above the bounds too, which add 1/8 to its
+    sensitivity, or 1/16 if rows come and go; where it has a part of ε, they have about a sixteenth of ε beside it.
 
     With weights, v being a weight over its upper bound, the sums of v(1+y)/2, v(1-y)/2 and, for a population, of
     the products of these two numbers are released with noise of the cube, of sensitivity 1, or Laplace noise, of
@@ -377,10 +379,12 @@ def var(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number n of rows is 1,000/ε or more,
-    that has a tenth of ε if values may be missing and else ε/√(n ε), and the rest buys the least sum of (y - t)²
-    for t within four scales of the noise about the mean so far: sensitivity (1 + abs(t))² for the largest such t.
-    Without missing values, fewer rows buy the sum of squares about the mean at once, of sensitivity 4.
+    rows without a value counted; else 3/2 if rows come and go, 8/3 if they change [1]_. The numbers of rows beyond
+    the bounds are in the same vector or, where it has a part of ε, have about a sixteenth of ε beside it. Where a
+    public number n of rows is 1,000/ε or more, that has a tenth of ε if values may be missing and else ε/√(n ε),
+    and the rest buys the least sum of (y - t)² for t within four scales of the noise about the mean so far:
+    sensitivity (1 + abs(t))² for the largest such t. Without missing values, fewer rows buy the sum of squares
+    about the mean, of sensitivity 4, and with a sixteenth of ε the numbers of rows beyond the bounds.
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -448,10 +452,12 @@ def std(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit") -> 
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. With y the column mapped from
     its bounds to [-1, 1], the number of rows with a value and the sums of y and y² are released together with
     discrete Laplace noise, scaled to their joint L1 sensitivity: 2 if the number of rows is public, also with the
-    rows without a value counted; 3/2 if rows come and go [1]_. Where a public number n of rows is 1,000/ε or more,
-    that has a tenth of ε if values may be missing and else ε/√(n ε), and the rest buys the least sum of (y - t)²
-    for t within four scales of the noise about the mean so far: sensitivity (1 + abs(t))² for the largest such t.
-    Without missing values, fewer rows buy the sum of squares about the mean at once, of sensitivity 4.
+    rows without a value counted; else 3/2 if rows come and go, 8/3 if they change [1]_. The numbers of rows beyond
+    the bounds are in the same vector or, where it has a part of ε, have about a sixteenth of ε beside it. Where a
+    public number n of rows is 1,000/ε or more, that has a tenth of ε if values may be missing and else ε/√(n ε),
+    and the rest buys the least sum of (y - t)² for t within four scales of the noise about the mean so far:
+    sensitivity (1 + abs(t))² for the largest such t. Without missing values, fewer rows buy the sum of squares
+    about the mean, of sensitivity 4, and with a sixteenth of ε the numbers of rows beyond the bounds.
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not.
     A negative estimate is 0.
@@ -511,7 +517,8 @@ def total(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation: the sum of the values, 0 for a
     row without one, with discrete Laplace noise. Its sensitivity is the largest value in absolute terms, or the
-    range of the column if rows change and that is larger [1]_. With weights as `mean`.
+    range of the column if rows change and that is larger, or no value can be missing [1]_. A sixteenth of ε is for
+    the numbers of rows beyond the bounds and, where it is private, the number of rows. With weights as `mean`.
 
     **Statistics.** The interval is for the table's own number: the noise is in it, sampling is not. With weights it
     is for the population's (Horvitz and Thompson), by the variance of Poisson sampling, which is too large if the

@@ -415,7 +415,8 @@ def mannwhitneyu(
     included; M is the size of the larger group, and H(M) lies between 1/n and 2/n. Where the number of rows times ε
     is 100 or more, 0.2 times the size of the first group, and the number of rows in both, come with it for nothing,
     and ties for a tenth more noise. Where the groups are public, D alone moves by the larger size at most; where
-    the number of rows is private, D/n by 1/2, and sizes take a tenth. All else is post-processing.
+    the number of rows is private, D/n by 1/2 if rows come and go, by 1 if they change, and sizes take a tenth. All
+    else is post-processing.
 
     **Statistics.** The p-value is that of the normal law on average over draws of the noise in the rank sum and in
     the sizes; where sizes are not measured, with the largest variance that there can be. The variance is that of
@@ -521,8 +522,8 @@ def kruskal(
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. T is half the sum of the
     absolute D_j, D_j the rank sum of group j less its mean if all are alike, is the largest rank sum of any groups
     together, and moves by at most n - 1 as each of them does; by n less the smallest group where groups are public,
-    and T/n by 1/2 where the number of rows is private. Sizes and ties come with it where n ε is 100 or more, for a
-    tenth more noise each.
+    and T/n by 1/2 where the number of rows is private, or by 1 if a row changes there. Sizes and ties come with it
+    where n ε is 100 or more, for a tenth more noise each.
 
     **Statistics.** The p-value is that of the law of T for normal rank sums of groups alike, or as alike as the
     noisy sizes allow, with the noise in it. That equal sizes are the worst is proved for two groups, and was

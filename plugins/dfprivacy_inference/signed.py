@@ -289,8 +289,9 @@ def wilcoxon(
     -----
     **Privacy.** Pure ε-differential privacy for the account's neighbouring relation. The sum of signed ranks is
     that of the signs of d_i + d_j over pairs i <= j: one of n rows is in n of them and moves it by 2n at most, or
-    W/(n + 1) by 3/2 where the number of rows is private. One row moves a sum of signs by 2. The number of rows with
-    a value comes with it for nothing. All else is post-processing.
+    W/(n + 1) by 3/2 where the number of rows is private, and by 2 if a row changes there. One row moves a sum of
+    signs by 2. The number of rows with a value comes with it for nothing, or for a thirtieth more noise if rows
+    come and go. All else is post-processing.
 
     **Statistics.** The p-value of signed ranks is that of the normal law, on average over draws of the noise, with
     the variance that there is without ties and zeros, the largest: conservative where there are many. Signs get the

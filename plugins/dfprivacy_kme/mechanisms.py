@@ -515,8 +515,9 @@ def kme_exponential(
     than the exponential mechanism of the reference, or by that where it composes better.
 
     **Statistics.** The distance of the choice from the table's embedding is above the least there is by more than
-    :math:`2\Delta \ln(20\,T)/(\varepsilon N)` in 5% of cases at most, of T tables, with Δ at most √2. A dozen
-    points and three rows are a coarse picture: `kme_release` is far closer at the same price, unless ε N is small.
+    :math:`2\Delta \ln(20\,T)/(\varepsilon N)` in 5% of cases at most, of T tables, with Δ at most √2,
+    and somewhat more for rounding where the number of rows is private. A dozen points and three rows are a coarse
+    picture: `kme_release` is far closer at the same price, unless ε N is small.
 
     References
     ----------

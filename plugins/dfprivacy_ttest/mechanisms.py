@@ -102,7 +102,8 @@ def ttest(
     column mapped from its bounds to [-1, 1], the sums of (y, (1-y²)/2, 1) over the rows that have a value, of all
     or of each group, are released with discrete Laplace noise scaled to their joint L1 sensitivity. It is 2 if
     the number of rows is public: squares and missing rows are free. If that is private, (y, 1-y², y²/2) take the
-    place of these coordinates, and the sensitivity is 3/2, or 3 if one row can change its group. In the same vector
+    place of these coordinates, and the sensitivity is 3/2 if rows come and go, 8/3 if they change, and 3 if one
+    row can change its group. In the same vector
     are the numbers of rows below and above the bounds, of weight 1/16, which add 1/8 to it, or 1/16 if rows come
     and go. All else is post-processing. With ``queries="separately"`` the sums of y, of y² and, where it is
     private, of 1 have the sensitivities 2, 1 and 1, or 2 each if one row can change its group, and each gets pure
