@@ -42,7 +42,8 @@ class MeasurementRecord:
     what : str
         The measured quantity, in words.
     kind : str
-        ``"discrete Laplace"``, ``"discrete Gaussian"`` or ``"K-norm (cube)"``.
+        ``"discrete Laplace"``, ``"discrete Gaussian"`` or ``"K-norm (cube)"``; of decisions and messages the
+        mechanism, such as ``"permute-and-flip"``.
     scale : float
         Its scale (b or sigma) in the units of the measured coordinates, weights included.
     grid : int

@@ -557,7 +557,7 @@ class PrivateFrame(PluginMethods, PublicFacts, BundledMethods):
         PrivateFrame
             A view of which every question draws a sample of its own. It shares the account. Counts, sums and
             intervals for the sample's own number are of the rows that were drawn; tests and all that is estimated
-            are of the same population, and so are the intervals of methods with ``covers=`` unless it is given.
+            are of the same population, and so are the intervals of `mean` unless it is given ``covers=``.
 
         Raises
         ------

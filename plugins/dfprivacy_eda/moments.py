@@ -322,8 +322,8 @@ def mean(
     >>> df = pd.DataFrame({"age": [22, 60] * 10_000, "w": [10, 100] * 10_000})
     >>> view = dp.protect(df, "eda-weighted", epsilon=1, ledger="memory:", bounds={"age": (0, 100), "w": (0, 100)})
     >>> found = view.mean("age", weights="w", epsilon=0.5)
-    >>> round(float(found)), found.covers
-    (57, 'limited population')
+    >>> 55 < float(found) < 58, found.covers
+    (True, 'limited population')
     """
     if weights is not None:
         halves = features.Moments(column, degree=1, count=True)

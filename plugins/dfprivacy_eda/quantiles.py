@@ -238,6 +238,11 @@ class Quantiles(Release):
         -------
         float
             The quantile.
+
+        Raises
+        ------
+        ArgumentError
+            If the released quantiles were each chosen alone.
         """
         return float(self.tree.quantiles([checked_share(q)])[0])
 
@@ -253,6 +258,11 @@ class Quantiles(Release):
         -------
         float
             The share, linear between the edges of the counts.
+
+        Raises
+        ------
+        ArgumentError
+            If the released quantiles were each chosen alone.
         """
         rows, _ = self.tree.rows_below([np.nextafter(as_number(x, "x"), np.inf)])
         return float(rows[0]) / self.tree.total if self.tree.total > 0 else math.nan
