@@ -76,7 +76,7 @@ class Moments(RowFeatures):
     1, yes         (1+y)/2, (1-y)/2                 1, 2                  1, √2                 1, 1
     2, yes         y, 1-y², y²/2                    3/2, 8/3              √5/2, 2               1, 2
     2, beside      y, (1-y²)/2, 1                   2, 2                  √2, 2                 1, 2
-    2, centred     y, 2y²-1                         2, 25/8               √2, 2.20              1, 2
+    2, centred     y, 2y²-1                         2, 25/8               √2, 2.27              1, 2
     ============== ================================ ===================== ===================== ==================
 
     For two values with difference d and sum s, :math:`|s| \le 2 - d`, so the distance of (y, c y²) is at most
