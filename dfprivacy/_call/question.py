@@ -215,7 +215,7 @@ class Question(Call):
             method=self.mechanism.name,
             account=account.name,
             epsilon=float(self.epsilon),
-            delta=float(self.delta),
+            delta=float(self.delta) if gaussian or sample or void else 0.0,
             left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
             ended="" if void is None else type(void).__name__,
