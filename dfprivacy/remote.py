@@ -188,7 +188,7 @@ class ServerClient:
             raise LedgerError(
                 f"The server {self.where} cannot be reached, or ended the connection: {type(error).__name__}.",
                 "Ask again: an answer that the server has computed is kept there, and costs nothing.",
-            ).after("If the question was charged, the server has kept its answer.") from None
+            ).after("The question may have been charged.") from None
         with self.reporting_damage():
             plain = json.loads(content) if content else {}
             if status >= 400:  # noqa: PLR2004 - errors of HTTP
