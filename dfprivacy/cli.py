@@ -39,7 +39,7 @@ __all__ = ["main"]
 _COMMANDS = "dfprivacy.commands"  # the group of entry points
 _WIDE = 1000  # characters of a line: questions are shown in full
 _RECORDS = {
-    "found": "opened without a record of the ledger's last state, so that an older copy would not be noticed",
+    "found": "opened without a record of the ledger's last state, so an older copy would not be noticed",
     "forgotten": "the custodian had the ledger forgotten",
     "restored": "restored from a backup of the ledger",
     "key": "key",
@@ -304,7 +304,7 @@ def _run_answer(options: argparse.Namespace) -> int:
 
 
 def _refuse_output(path: str) -> None:
-    """Raise an error, before anything is charged, if the file of answers exists or cannot be written."""
+    """Raise an error if the file of answers exists or cannot be written; called before anything is charged."""
     if Path(path).exists():
         raise ArgumentError(f"The file {path} exists.", "Name a new file with --output.")
     if not os.access(Path(path).absolute().parent, os.W_OK):

@@ -1,4 +1,4 @@
-"""Views of tables on a server, which receives each question, answers it and returns the release."""
+"""Views of tables that a server holds: the server receives each question, answers it and returns the release."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def connect(
     if table not in names:
         which = f"no table {table!r}" if table is not None else f"{len(names)} tables"
         raise ArgumentError(
-            f"The server has {which} for this token.", f"Name one of its tables {names!r}: connect(url, name)."
+            f"The server has {which} for this token.", f"Name one of the tables {names!r}: connect(url, name)."
         )
     return server.view_of(str(table))
 
@@ -127,7 +127,7 @@ class ServerClient:
 
     @contextmanager
     def reporting_damage(self) -> Iterator[None]:
-        """Convert errors about an answer that cannot be read to a `LedgerError`."""
+        """Convert errors raised in the block by an answer that cannot be read to a `LedgerError`."""
         try:
             yield
         except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -216,7 +216,7 @@ class ServerClient:
 
 @dataclass(frozen=True)
 class RemoteAccount(Account):
-    """Account whose ledger is on a server: all facts are requested from the server, which alone charges it."""
+    """Account whose ledger is on a server; all facts about it are requested there, and the server charges it."""
 
     table: str = field(default="", repr=False)
 
@@ -226,7 +226,7 @@ class RemoteAccount(Account):
 
     def ask(self, question: Question) -> Release:
         """Send a question to the server, and return its answer."""
-        with waiting("the server is at work"):
+        with waiting("waiting for the answer of the server"):
             plain = self._server.post("ask", self.table, body=plain_question(question).to_dict())
         with self._server.reporting_damage():
             release = read_release(Release, plain["release"])
@@ -244,7 +244,7 @@ class RemoteAccount(Account):
             return read_account_answer(what, plain["answer"])
 
     def spent(self) -> Spent:
-        """Return the total that was charged to the account so far, in the sums of its filters."""
+        """Return the sums of the account's privacy filters after all charges so far."""
         return read_spent(json.dumps(self._request_fact("spent")), self.accountant)
 
     def total_charged(self) -> Fraction:
@@ -252,7 +252,7 @@ class RemoteAccount(Account):
         return Fraction(self._request_fact("total_charged"))
 
     def largest(self, *kind: Any) -> Fraction:
-        """Return the largest epsilon that the analyst can spend now."""
+        """Return the largest epsilon that one question of the analyst can have now."""
         return Fraction(self._request_fact("largest", *map(str, kind)))
 
     def tables(self) -> list[DataTable]:
@@ -264,7 +264,7 @@ class RemoteAccount(Account):
         return []
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Return kept measurements by the digest of their description and their kind of noise."""
+        """Return kept measurements, by the digest of their description and their kind of noise."""
         return dict(self._request_fact("measurements", [*dict.fromkeys(keys)], private))
 
     def answer(self, *questions: str) -> KeptAnswer | None:
@@ -273,7 +273,7 @@ class RemoteAccount(Account):
         return found
 
     def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[KeptAnswer]:
-        """Return answers of the selected calls, newest first, after skipping some."""
+        """Return answers to the selected calls, newest first: at most `most`, after the first `skipped`."""
         return list(self._request_fact("newest_answers", _plain_selection(wanted), most, skipped))
 
     def newest_questions(self, wanted: CallSelection, most: int) -> list[str]:

@@ -73,7 +73,7 @@ __all__ = [
 
 
 class Request(PrivateFrame):
-    """View of a custodian's table, without rows: its methods record questions for a request file.
+    """View of a custodian's table, without rows: its methods record questions, for a request file.
 
     Its methods check their arguments and return the recorded question; no question is answered here. `explain`,
     `plan` and `power` need no rows.
@@ -127,7 +127,7 @@ class Request(PrivateFrame):
 
     @property
     def budget(self) -> NoReturn:
-        """Raise an `AttributeError`, as the budget is kept with the table."""
+        """Raise an `AttributeError`: a request has no budget, which is kept with the table."""
         raise AttributeError("A request has no budget: the budget is kept with the table.")
 
     releases = budget
@@ -148,7 +148,7 @@ class Request(PrivateFrame):
 
 
 def schema_of_file(file: SchemaFile) -> Schema:
-    """Return the schema that a schema file describes; its size is known only if the file has it."""
+    """Return the schema that a schema file describes; its size is None unless the file declares it."""
     said = {**USUAL, **file.arguments()}
     whose = read_unit(said.get("unit"), said.get("max_rows"), said["unit_missing"])
     ids = whose and whose.column
@@ -161,7 +161,7 @@ def schema_of_file(file: SchemaFile) -> Schema:
 
 
 def plain_question(question: Question) -> PlainQuestion:
-    """Convert a question to JSON values; raise an `ArgumentError` if it cannot be converted."""
+    """Convert a question to a `PlainQuestion`; raise an `ArgumentError` if it cannot be written as JSON."""
     question.check()
     mechanism = question.mechanism
     if question.target.second is not None:
@@ -184,7 +184,7 @@ def plain_question(question: Question) -> PlainQuestion:
 def read_question(
     view: PrivateFrame, wanted: PlainQuestion, table_of: Callable[[str], PrivateFrame] | None = None
 ) -> Question:
-    """Return the question that `plain_question` converted, for a view of the whole table.
+    """Construct a question from the result of `plain_question`, for a view of the whole table.
 
     Raises
     ------
@@ -200,13 +200,13 @@ def read_question(
         raise
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise ArgumentError(
-            "its description of rows or arguments cannot be read.", "Ask the analyst for a new request."
+            "its conditions, groups or arguments cannot be read.", "Ask the analyst for a new request."
         ) from None
     price = {"epsilon": wanted.epsilon, "fresh": wanted.fresh}
     price |= {} if wanted.delta is None else {"delta": wanted.delta}
     if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
         raise ArgumentError(
-            f"its arguments contain {reserved[0]}, which the question has already.",
+            f"its arguments contain {reserved[0]}, which a question has beside its arguments.",
             "Ask the analyst for a new request.",
         )
     grouped = part.group_by(list(wanted.by)) if wanted.by else part
@@ -379,7 +379,7 @@ class PendingQuestion:
     _question: Question
 
     def ask(self) -> dict[str, Any]:
-        """Answer the question, and return the entry for the file of answers: the release or the refusal."""
+        """Ask the question, and return its entry for the file of answers: the release, or an error as a refusal."""
         try:
             return {"question": self.wanted.to_dict(), "release": self._question.ask().to_dict()}
         except DPError as error:
@@ -448,7 +448,7 @@ class ReceivedRequest:
         return cls(analyst, name, wanted, content_digest(plain), file.digest, key_fingerprint(key))
 
     def signer(self, ledger: Store) -> str:
-        """Return the analyst to whom the key of the signature belongs, according to a ledger.
+        """Return the analyst to whom the signing key belongs, according to the ledger.
 
         Raises
         ------
@@ -499,7 +499,7 @@ class ReceivedRequest:
         kept = question.is_in_ledger()
         if not kept and account.askers(account.request):
             raise ArgumentError(
-                "it was asked before, but the ledger has no answer to it, so it would be paid twice.",
+                "it was asked before, but the ledger has no answer to it, so asking again would charge it twice.",
                 "Ask the analyst for a new request.",
             )
         explanation = question.explain()
@@ -515,7 +515,7 @@ class ReceivedRequest:
         return PendingQuestion(wanted, explanation, kept, due, question)
 
     def answered(self, items: Sequence[Mapping[str, Any]], key: bytes) -> str:
-        """Return the content of the signed file of answers."""
+        """Return the signed content of the file of answers, as JSON text."""
         plain = {
             "format": ANSWERS,
             "request": self._digest,

@@ -156,7 +156,7 @@ WAITS = """
 import sys, time
 from dfprivacy import progress
 progress.DELAY_SECONDS = float(sys.argv[1])
-with progress.waiting("the server is at work"):
+with progress.waiting("waiting for the answer of the server"):
     time.sleep(1.3)
 print("done")
 """
@@ -165,4 +165,4 @@ print("done")
 @pytest.mark.parametrize(("delay", "shown"), [("0", True), ("60", False)])
 def test_what_is_waited_for_shows_the_time(on_a_terminal, delay, shown):
     """A question to a server has no steps that could be counted."""
-    assert ("the server is at work: 00:0" in on_a_terminal(delay, script=WAITS)) == shown
+    assert ("waiting for the answer of the server: 00:0" in on_a_terminal(delay, script=WAITS)) == shown

@@ -50,7 +50,7 @@ def needs_bounds_search(mechanism: Mechanism, kwargs: Mapping[str, Any]) -> bool
 
 
 def mark_columns_for_search(schema: Schema, mechanism: Mechanism, given: Mapping[str, Any]) -> Schema:
-    """Return the schema with the numeric columns of a call, and all columns with bounds, marked for a search."""
+    """Return a schema with bounds="find" for the numeric columns of a call and for all columns with bounds."""
     names = {name for name, column in schema.columns.items() if column.bounds and not column.categories}
     for parameter, kind in mechanism.columns.items():
         value = given[parameter]
@@ -63,7 +63,7 @@ def mark_columns_for_search(schema: Schema, mechanism: Mechanism, given: Mapping
 
 
 def widen_bounds(schema: Schema, bounds: tuple[float, float] = _WIDEST) -> Schema:
-    """Set bounds, by default the widest, for columns without bounds whose bounds are to be found."""
+    """Return a schema with provisional bounds, by default ±2^31, for columns whose bounds are to be found."""
     wide = {
         name: replace(column, bounds=bounds) if column.find and column.bounds is None else column
         for name, column in schema.columns.items()
@@ -77,7 +77,7 @@ def columns_to_search(planner: Planner) -> list[str]:
 
 
 def declare_found_bounds(schema: Schema, names: Sequence[str], found: Any) -> Schema:
-    """Return a schema with found bounds, limited to the declared bounds and widened to the fill values."""
+    """Return a schema with found bounds, cut to the declared bounds and widened to include the fill values."""
     return replace(
         schema,
         columns={**schema.columns, **{name: _narrowed_column(schema.columns[name], found) for name in names}},
@@ -150,7 +150,7 @@ class QuestionWithBoundsSearch(Question):
         return found is not None and self._question_within(found).is_in_ledger()
 
     def explain(self) -> Explanation:
-        """Plan the search for bounds, and the measurements within kept bounds, or else within the widest bounds."""
+        """Plan the bounds search and the measurements, within bounds that the ledger keeps, or else the widest."""
         if not self._names_to_find:
             return super().explain()
         self._refuse_empty_rest()
@@ -167,7 +167,7 @@ class QuestionWithBoundsSearch(Question):
         )
 
         def findings_without_bounds() -> dict[str, Any]:
-            """Return the planner's findings, without findings that depend on unknown bounds."""
+            """Return a note on the bounds search, and planner findings that do not depend on unknown bounds."""
             whole, unknown = planned.findings, any(column.bounds == _WIDEST for column in columns)
             return {
                 "bounds are found first": told,
@@ -205,7 +205,7 @@ class QuestionWithBoundsSearch(Question):
         return self.epsilon * PART, self.epsilon * (1 - PART)
 
     def _price_texts(self, *price: Fraction) -> list[str | None]:
-        """Return a price, epsilon and delta, as text; the call's own text if its price is "rest"."""
+        """Return epsilon and delta as text; the text of the call's own price if it is "rest"."""
         return [*self.words] if self.words[0] == "rest" else [*map(str, price)]
 
     @cached_property
@@ -217,7 +217,7 @@ class QuestionWithBoundsSearch(Question):
         return Question(self.target, mechanism, given, arguments, *price, self._price_texts(*price), self.fresh)
 
     def _question_within(self, found: Any) -> Question:
-        """Return the question within found bounds; within the widest bounds if `found` is None."""
+        """Return the question with found bounds declared; with the widest bounds if `found` is None."""
         table = self.target.table
         if found is not None:
             table = table.with_declarations(declare_found_bounds(table.schema, self._names_to_find, found).columns)
@@ -234,7 +234,7 @@ def read_call(
     kwargs: Mapping[str, Any],
     by: tuple[Column, ...] = (),
 ) -> Question:
-    """Return the question of a call, which may have to find bounds of columns first.
+    """Return the question of a call: a `QuestionWithBoundsSearch` if bounds of columns have to be found first.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Calls of methods: reading and checking them, and writing the JSON text that identifies them in the ledger."""
+"""Calls of methods: checks of their arguments, and the JSON text that identifies a call in the ledger."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _TEXT_MAX = 1024  # characters of an argument that are kept as they are
 
 @dataclass(frozen=True)
 class Call:
-    """One complete call: the method, its arguments, its rows and its price.
+    """Call of a method: its arguments, the rows that it reads, its groups and its price.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class Call:
 
     @cached_property
     def question_texts(self) -> tuple[str, str] | None:
-        """Question as JSON, the key of its answer in the ledger: with the named columns, and with all columns."""
+        """Two JSON texts that identify the question in the ledger: with its named columns, and with all columns."""
         return question_as_json(self)
 
     @cached_property
@@ -155,7 +155,7 @@ class Call:
         return [*itertools.product(*(column.categories or () for column in self.by))]
 
     def conclude_release(self, measured: Sequence[Any], call: CallPayer | None = None) -> Release:
-        """Return the release that follows from the measurements of each group, or of all rows."""
+        """Return the release computed from the noisy measurements of each group, or of all rows."""
         releases = tuple(self._conclude(each, call) for each in measured)
         if not self.by:
             return releases[0]
@@ -175,7 +175,7 @@ class Call:
 
 
 def _abbreviated(value: object) -> str:
-    """Return an argument as text, cut at a maximum length."""
+    """Return an argument as Python text, cut at a maximum length."""
     text = f"a {type(value).__name__}" if isinstance(value, Release) else _SHORT.repr(value)
     return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
 
@@ -215,7 +215,7 @@ def question_as_json(question: Call) -> tuple[str, str] | None:
 
 
 def _describe_table(table: Table, named: Sequence[Column]) -> dict[str, Any]:
-    """Describe the rows of a table: conditions, people, the choice of a person's rows, and their origin."""
+    """Return public facts of a table as JSON values: conditions, columns, size, privacy unit and derivation."""
     unit, which, derived = table.schema.unit, table.schema.table, table.schema.derived
     selected = [column for condition in table.conditions for column in condition.columns]
     columns = {column.name: column.describe() for column in (*selected, *named)}
@@ -258,7 +258,7 @@ def _long_value_as_digest(value: Any) -> Any:
 
 @contextmanager
 def name_mechanism_in_errors(mechanism: Mechanism, call: CallPayer | None = None) -> Iterator[None]:
-    """Add the name of a mechanism, and the epsilon already charged, to errors raised in the block."""
+    """Convert unexpected errors in the block to a `PluginError`, and add the epsilon already charged."""
     try:
         yield
     except ReadError:  # says itself what became of the charge
@@ -282,4 +282,5 @@ def mechanism_failure(mechanism: Mechanism, error: Exception, call: CallPayer | 
 
 
 def _outcome_of_call(call: CallPayer) -> str:
-    return f"Nothing was released; its measurements stay charged: epsilon {float(total_epsilon(call.charged)):g}."
+    epsilon = float(total_epsilon(call.charged))
+    return f"Nothing was released; the measurements of the call stay charged: epsilon {epsilon:g}."

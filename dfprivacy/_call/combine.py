@@ -93,7 +93,7 @@ class Combination(Release):
     notes: tuple[str, ...] = ()
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the estimate under each draw of the noise; raise an error if this process lacks the draws."""
+        """Return the estimate for each draw of the noise; raise an error for a combination read from JSON."""
         if "_draws" not in vars(self):
             raise ArgumentError(
                 "This combination was read from JSON, which lacks the draws of its noise.",
@@ -129,7 +129,7 @@ class Combination(Release):
         return f"{self.low:.6g} to {self.high:.6g}" if finite else interval_text(self.low, self.high)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number and its interval; an infinite end is drawn far away."""
+        """Plot the number and its confidence interval; an infinite end is plotted at a far finite value."""
         ax = axes(ax)
         far = 3 * max([abs(end - self.estimate) for end in (self.low, self.high) if math.isfinite(end)] or [1.0])
         low, high = np.clip([self.low, self.high], self.estimate - far, self.estimate + far)
@@ -257,11 +257,11 @@ def make_combination(
     confidence = as_probability(confidence, "confidence")
     if not isinstance(covers, str) or covers not in {"table", "population"}:
         raise ArgumentError(f"covers{quoted(covers)} is unknown.", 'Use "table" or "population".')
-    estimate = finite_number(f(*releases), "The value of the function")
-    if finite_number(f(*releases), "The value of the function") != estimate:
+    estimate = finite_number(f(*releases), "The value of the combining function")
+    if finite_number(f(*releases), "The value of the combining function") != estimate:
         raise ArgumentError(
             "The function returned two different numbers for the same answers.",
-            "Let it depend on the answers alone.",
+            "Let its result depend on the answers alone, without random numbers.",
         )
     sampling = None
     if covers == "population":
@@ -298,7 +298,9 @@ def calculate_with(operator: str, first: Any, second: Any) -> Combination:
     """Add, subtract, multiply or divide two releases, or a release and a number."""
     values = [finite_number(each, "The number") for each in (first, second)]
     if operator == "/" and values[1] == 0:
-        raise ArgumentError("The divisor is 0.", "Subtract, or measure the divisor with a larger epsilon.")
+        raise ArgumentError(
+            "The divisor is 0.", "Compute a difference instead, or measure the divisor with a larger epsilon."
+        )
     calculate = _OPERATORS.get(operator, partial(_divide_draws, sign=math.copysign(1.0, values[1])))
     pairs = [(each, value) for each, value in zip((first, second), values, strict=True)]
     releases = [each for each, _ in pairs if isinstance(each, Release)]
@@ -327,7 +329,7 @@ def draw_values(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
         for at in range(REDRAWS):
             try:
                 values[at] = _number_or_refusal(
-                    f(*_drawn_releases(releases, draws, at)), "The value of the function"
+                    f(*_drawn_releases(releases, draws, at)), "The value of the combining function"
                 )
             except (ArithmeticError, ValueError) as error:
                 if isinstance(error, ArgumentError) and not isinstance(error, NotFiniteError):
@@ -335,7 +337,7 @@ def draw_values(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
             except TypeError as error:  # such as of None
                 raise ArgumentError(
                     f"The function fails for answers with redrawn noise: {error}.",
-                    "Use numbers that follow from noisy sums; quantiles and categories do not.",
+                    "Use numbers that are computed from noisy sums; quantiles and categories are not.",
                 ) from None
     return values
 
@@ -416,7 +418,7 @@ def _select_draws(value: Any, at: int | slice) -> Any:
 
 
 def _draws_of(release: Release) -> Mapping[str, Any]:
-    """Return the numbers of a release under draws of its noise, or its estimate with noise of its standard error.
+    """Return a release's numbers with redrawn noise, or only its estimate with noise of its standard error.
 
     That noise is taken to be Laplace noise, whose 95 % interval is wider than that of normal noise.
     """
@@ -483,14 +485,14 @@ def main_value(release: Any) -> float:
     if value is None:
         raise ArgumentError(
             f"A {kind} has no single number to calculate with.",
-            f"Name one of its numbers, such as {_example(release)}: view.refine(release, number, epsilon=...), "
-            "or dp.combine(number, release).",
+            f"Select one of its numbers, such as {_number_selector_example(release)}: "
+            "view.refine(release, number, epsilon=...), or dp.combine(number, release).",
         )
     return finite_number(float(value), f"The {release._estimate} of this {kind}")  # noqa: SLF001 - of our own kind
 
 
-def _example(release: Release) -> str:
-    """Return Python text of a function that selects a number of a release, as an example."""
+def _number_selector_example(release: Release) -> str:
+    """Return an example, as Python text, of a function that selects one number of a release."""
     for name, field in _draws_of(release).items():
         value, place = field, ""
         while isinstance(value, Mapping | tuple) or np.ndim(value) > 1:
@@ -501,7 +503,7 @@ def _example(release: Release) -> str:
 
 
 def _refuse_biased(draws: Array, estimate: float) -> None:
-    """Raise an error for a value that new noise biases, such as a maximum or a sum of clipped counts.
+    """Raise an error if far more or fewer than half of the draws lie below the value, as for a maximum.
 
     If the value is normal on some scale, and a share p of the draws lies below it, percentiles of 95 % cover with
     probability Φ(1.96 - 2z) - Φ(-1.96 - 2z), z being the normal quantile of p (Efron 1987): .92 where p is .4.
@@ -512,14 +514,14 @@ def _refuse_biased(draws: Array, estimate: float) -> None:
     upto = float((draws <= estimate + same).mean()) + half
     if below > 0.5 + _BIAS_MAX or upto < 0.5 - _BIAS_MAX:
         raise ArgumentError(
-            f"New noise biases the value: {below:.0%} of the draws are below it, not about half, so an interval "
+            f"Noise biases the value: {below:.0%} of redraws of the noise lower it, not about half, so an interval "
             "from the draws would not cover. Maxima, ranks and sums of counts cut off at 0 have such a bias.",
             "Combine raw counts, sums and means, before any choice, cut-off or square.",
         )
 
 
 def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
-    """Return the draws below and above which a share `tail` of all draws lies at most; NaN counts beyond both."""
+    """Return the draws at the lower and upper `tail` quantiles; NaN counts as -∞ in the lower, ∞ in the upper."""
     unknown = np.isnan(draws)
     low = np.quantile(np.where(unknown, -np.inf, draws), tail, method="lower")
     high = np.quantile(np.where(unknown, np.inf, draws), 1 - tail, method="higher")
@@ -527,7 +529,7 @@ def _percentiles(draws: Array, tail: float) -> tuple[float, float]:
 
 
 def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list[tuple[Release, float]]:
-    """Return how much the combined value changes with each answer, by one sampling standard error of it.
+    """Return each answer with the change of the combined value per sampling standard error of that answer.
 
     The function is taken to be linear in the estimates within their sampling errors.
     """
@@ -537,7 +539,7 @@ def _sampling_shifts(f: Callable[..., Any], releases: Sequence[Release]) -> list
     def value_with_error(place: int, by: float) -> float:
         mains = [main_value(each) + by * (at == place) for at, each in enumerate(members)]
         draws = [{each._estimate: np.array([main_value])} for each, main_value in zip(members, mains, strict=True)]  # noqa: SLF001
-        return finite_number(f(*_drawn_releases(releases, draws, 0)), "The value of the function")
+        return finite_number(f(*_drawn_releases(releases, draws, 0)), "The value of the combining function")
 
     found = []
     for place, own in enumerate(known):
@@ -554,13 +556,13 @@ def _sampling_shifts_of(release: Release) -> list[tuple[Release, float]]:
     if release._sampling_error is None:  # noqa: SLF001 - of our own kind
         raise ArgumentError(
             f"The sampling error of {_question_text(release)} is not known.",
-            'Combine the answers of tests, or use covers="table", for an interval without sampling error.',
+            'Combine answers that have one, such as those of tests, or use covers="table", which leaves it out.',
         )
     return [(release, release._sampling_error)]  # noqa: SLF001 - as above
 
 
 def _sampling_error(shifts: Sequence[tuple[Release, float]]) -> tuple[float, bool]:
-    """Return a bound of the standard error from sampling, and whether it is exact (disjoint rows)."""
+    """Return an upper bound of the sampling standard error, and whether it is exact (all rows disjoint)."""
     squared, apart = 0.0, True
     for (one, a), (other, b) in itertools.product(shifts, repeat=2):
         if one is other or (one == other and _row_conditions(one) == _row_conditions(other)):
@@ -621,19 +623,19 @@ def spread_of_draws(values: Array) -> float:
 
 
 def _infinite_end_notes(values: Array, low: float, high: float) -> tuple[str, ...]:
-    """Return a note on the infinite ends of an interval; none if both ends are finite."""
+    """Return a note on an infinite end of an interval, or an empty tuple if both ends are finite."""
     if math.isfinite(low) and math.isfinite(high):
         return ()
-    why = f"in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise it is not finite"
+    why = f"the value is not finite in {np.count_nonzero(~np.isfinite(values))} of {values.size} draws of the noise"
     if math.isfinite(low) or math.isfinite(high):
         end = "upper" if math.isfinite(low) else "lower"
-        return (f"The interval has no {end} end: {why}, as if a divisor is 0.",)
+        return (f"The interval has no {end} end: {why}, as after division by 0.",)
     more = "Measure more accurately: view.refine(release, epsilon=...)."
-    return (f"Uninformative: the value could be any number, because {why}, as if a divisor is 0. {more}",)
+    return (f"Uninformative: the value could be any number, because {why}, as after division by 0. {more}",)
 
 
 def _free_privacy(releases: Sequence[Release]) -> Privacy:
-    """Return the privacy record of a combination, which is free, with the noise records of its releases."""
+    """Return the privacy record of a combination: epsilon and delta of 0, and the noise of its releases."""
     paid = [each.privacy for each in releases if each.privacy is not None]
     if not paid:
         raise ArgumentError(

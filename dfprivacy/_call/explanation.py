@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["PART", "RELATIVE", "Explanation", "bounds_finder", "recommend_bounds"]
 
 RELATIVE = "expected relative error"
-"""The finding of a planner by which budgets are split."""
+"""Name of the planner's finding by which `plan` splits an epsilon over questions."""
 PART = Fraction(1, 4)
-"""The part of the epsilon with which bounds are found."""
+"""Share of a question's epsilon that a search for bounds spends."""
 _TENTH = 0.1  # of the bounds, over which the values spread
 _SEEN = 0.2  # relative error of the search, up to which it sees an interval with a fifth of the rows
 _VERBS = {"reuses", "measures"}
@@ -97,18 +97,18 @@ class Explanation:
             *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
             *([("may measure more", f"the plan stops here without data, with {self.ended}")] if self.ended else []),
             *(
-                (f"{name}{self._rows_suffix(name)}", f"{value:.4g}" if isinstance(value, float) else str(value))
+                (f"{name}{self._sample_suffix(name)}", f"{value:.4g}" if isinstance(value, float) else str(value))
                 for name, value in self.findings.items()
             ),
-            *([("sampling", self.sampling)] if any(map(self._rows_suffix, self.findings)) else []),
+            *([("sampling", self.sampling)] if any(map(self._sample_suffix, self.findings)) else []),
             (
                 f"the account {self.account!r}",
                 f"{afford} pay: the most it can pay at once is epsilon {self.largest:g}",
             ),
         ]
 
-    def _rows_suffix(self, name: str) -> str:
-        """Return ", for this sample" if a finding is an expected error on a secret sample, else an empty string."""
+    def _sample_suffix(self, name: str) -> str:
+        """Return ", for this sample" for an expected error that leaves out sampling error, else an empty string."""
         return ", for this sample" if self.sampling and name.startswith("expected") else ""
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ def bounds_finder() -> Mechanism:
 
 
 def recommend_bounds(question: Call, planner: Planner, findings: Mapping[str, Any]) -> dict[str, str]:
-    """Recommend finding bounds first, if that would reduce the noise for data in a tenth of the declared range.
+    """Return advice to find bounds first, if that would reduce the noise for data in a tenth of the bounds.
 
     That is where the noise, which follows from the bounds, is more than the error of sampling of such values.
 

@@ -25,8 +25,8 @@ __all__ = ["implied_answer", "privacy_paid_before"]
 _NOT_OF_TABLE = {"mechanism", "origin", "arguments", "price", "group_by", "where", "columns", "seen"}
 _MOST = 50  # newest answers that are read
 
-_Rows = frozenset[str]
-"""The conditions of some rows, as JSON: those of a group are its categories."""
+_RowConditions = frozenset[str]
+"""Conditions that select rows, as JSON texts; the category of a group is one of them."""
 
 
 def implied_answer(question: Call, plans: Callable[[], Sequence[Planner]]) -> Release | None:
@@ -70,7 +70,7 @@ def implied_answer(question: Call, plans: Callable[[], Sequence[Planner]]) -> Re
 
 
 def _free_privacy(question: Call, sources: Sequence[Privacy]) -> Privacy:
-    """Return the privacy record of an answer computed from other releases, which is free."""
+    """Return the privacy record of an answer computed from other releases: epsilon 0, and the noise in them."""
     noise = [each for source in sources for each in privacy_paid_before(source).noise]
     return replace(
         privacy_paid_before(sources[0]),
@@ -83,15 +83,15 @@ def _free_privacy(question: Call, sources: Sequence[Privacy]) -> Privacy:
 
 
 def privacy_paid_before(source: Privacy) -> Privacy:
-    """Return the privacy record of a reused answer, at price 0."""
+    """Return a copy of a privacy record with epsilon and delta of 0, for noise that was paid for before."""
     noise = [replace(each, epsilon=0.0, delta=0.0, reused=each.reused or source.at) for each in source.noise]
     return replace(source, epsilon=0.0, delta=0.0, noise=tuple(noise), replayed=False)
 
 
 def _answers_about_same_table(
-    question: Call, own: Mapping[str, Any], asked: Sequence[_Rows]
-) -> Iterator[tuple[_Rows, Release, Privacy]]:
-    """Return the newest answers about the same table with the same declarations of the question's columns.
+    question: Call, own: Mapping[str, Any], asked: Sequence[_RowConditions]
+) -> Iterator[tuple[_RowConditions, Release, Privacy]]:
+    """Yield the newest kept answers about the same table, if they declared the question's columns alike.
 
     Each comes with the conditions of its rows; an answer by group is returned group by group.
     """
@@ -123,6 +123,6 @@ def _facts_of_table(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if name not in _NOT_OF_TABLE}
 
 
-def _conditions_of_group(where: Iterable[object], group: Mapping[str, object]) -> _Rows:
-    """Return the conditions that select a group's rows."""
+def _conditions_of_group(where: Iterable[object], group: Mapping[str, object]) -> _RowConditions:
+    """Return the conditions that select the rows of a group, as JSON texts."""
     return frozenset(map(plain_json, [*where, *({name: {"in": [key]}} for name, key in group.items())]))

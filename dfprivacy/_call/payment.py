@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 Step: TypeAlias = tuple[str, Any]
-"""A verb of a view, such as ``where``, and what it was given."""
+"""Name of a method that derives a view, such as ``where``, and its argument."""
 
 EPSILON_MIN = Fraction(1, 10**9)  # below it a release says nothing
 EPSILON_MAX = 10**6  # beyond it there is no privacy left to speak of, and noise finer than the grid
@@ -106,12 +106,12 @@ class Target:
         return self.table.schema.title or self.payer.name
 
     def price(self, epsilon: object, delta: object, *, takes_delta: bool) -> tuple[Fraction, Fraction]:
-        """Return epsilon and delta of a call as numbers; None is the default, and epsilon may be "rest"."""
+        """Return epsilon and delta of a call as fractions; None means the default, "rest" all that is left."""
         if epsilon is None:
             if self.default_epsilon is None:
                 raise ArgumentError(
                     "No epsilon was given.",
-                    "Give a price, epsilon=0.1, or protect the table with a default_epsilon.",
+                    "Pass a price, such as epsilon=0.1, or protect the table with default_epsilon=.",
                 )
             price = self.default_epsilon
         elif is_rest_of_budget(epsilon):
@@ -127,12 +127,12 @@ class Target:
             raise ArgumentError(
                 f"delta{quoted(delta)} cannot be paid: the budget has no delta.",
                 "A delta is set when the table is first protected: protect(..., epsilon=1, delta=1e-6). "
-                "Other methods need no delta.",
+                "With this budget, use methods that need no delta.",
             )
         return price, slackness
 
     def _remaining(self, delta: object) -> Fraction:
-        """Return the largest epsilon that is left: for Laplace noise, or, on a sample, for any mechanism."""
+        """Return the largest epsilon that one call can have: with Laplace noise, or, on a sample, any mechanism."""
         if self.table.sample is None:
             return self.payer.largest()
         slackness = (
@@ -219,7 +219,7 @@ class PlanPayer:
         self.basic_composition = target.payer.basic_composition or target.table.sample is not None
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
-        """Charge nothing."""
+        """Accept any losses, and charge nothing."""
 
 
 def total_epsilon(losses: Sequence[PrivacyLoss]) -> Fraction:

@@ -84,7 +84,7 @@ class Plan:
         return sum((each.epsilon for each in self.questions), Fraction(0))
 
     def run(self) -> tuple[Any, ...]:
-        """Ask the questions, each at its price.
+        """Ask the questions, each at its price, and return the answers.
 
         Returns
         -------
@@ -175,7 +175,7 @@ def plan_questions(
 
 
 def split_epsilon(needs: Sequence[float], epsilon: Fraction) -> list[Fraction]:
-    """Split epsilon in proportion to the `needs`, so that the errors need / part are about equal.
+    """Split epsilon into parts in proportion to `needs`, so that all errors (need / part) are about equal.
 
     Parts are at least 1e-6, are rounded down to multiples of it, and never add up to more than epsilon.
 

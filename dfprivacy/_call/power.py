@@ -54,7 +54,7 @@ _EXAMPLE = (
 
 @dataclass(frozen=True)
 class Power:
-    """Power of a method by number of rows and epsilon. Nothing was charged or read.
+    """Simulated power of a method for numbers of rows and epsilons. Nothing was charged or read.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class Power:
 
     @property
     def standard_error(self) -> float:
-        """Simulation standard error of a power of 0.5, which is the largest."""
+        """Standard error of a simulated power of 0.5; it is smaller for any other power."""
         return float(0.5 / np.sqrt(self.runs))
 
     def rows_for(self, power: float = 0.8) -> dict[float, int | None]:
@@ -119,7 +119,7 @@ class Power:
         }
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the power over the number of rows, a line for each epsilon.
+        """Plot the power against the number of rows, with a line for each epsilon.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class _SyntheticPayer:
         self.basic_composition = not delta
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
-        """Charge nothing."""
+        """Accept any losses, and charge nothing."""
 
 
 def power_of(
@@ -218,9 +218,9 @@ def power_of(
     Power
         The shares.
     """
-    sizes = sorted({_whole_number("n", each, _ROWS_MAX) for each in _values_of_argument("n", n)})
+    sizes = sorted({_positive_integer("n", each, _ROWS_MAX) for each in _values_of_argument("n", n)})
     prices = sorted({positive_price("epsilon", each) for each in _values_of_argument("epsilon", epsilon)})
-    runs, seed = _whole_number("runs", runs, _RUNS_MAX), as_integer(seed, "seed", 0)
+    runs, seed = _positive_integer("runs", runs, _RUNS_MAX), as_integer(seed, "seed", 0)
     method, args, kwargs = read_question(question, "power", _EXAMPLE)
     mechanism = registry(method).mechanisms.get(method)
     if mechanism is None:
@@ -242,7 +242,9 @@ def power_of(
         mechanism.check(**arguments)
     make, assumed = _row_maker(mechanism, assume, {"schema": supposed, **mechanism.resolve(supposed, given)})
     if supposed != schema and not callable(assume):
-        assumed = f"{assumed}; unknown bounds are taken as about {_TYPICAL_ROWS[0]:g} and {_TYPICAL_ROWS[1]:g}"
+        assumed = (
+            f"{assumed}; bounds that are not known are assumed to be {_TYPICAL_ROWS[0]:g} and {_TYPICAL_ROWS[1]:g}"
+        )
     finds = _effect_finder(mechanism, finder)
     part = parse_delta("delta", delta)
     counts = np.zeros((len(prices), len(sizes)), dtype=np.int64)
@@ -270,7 +272,7 @@ def _values_of_argument(what: str, given: object) -> Sequence[Any]:
     return values
 
 
-def _whole_number(what: str, given: object, most: int) -> int:
+def _positive_integer(what: str, given: object, most: int) -> int:
     return as_integer(given, what, 1, most)
 
 
@@ -354,12 +356,12 @@ def _row_maker(mechanism: Mechanism, assume: object, arguments: Mapping[str, Any
 
 
 def _first_line_of_docstring(maker: Callable[..., Any]) -> str:
-    """Return the first line of the docstring of a function that draws rows, as their description."""
+    """Return the first line of the docstring of a function that draws rows, as a description of the rows."""
     return (inspect.getdoc(maker) or "").partition("\n")[0].rstrip(".").removeprefix("Draw ").removeprefix("Make ")
 
 
 def _check_rows(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str, NDArray[Any]]:
-    """Return a synthetic table after checking its rows and columns; columns that it lacks become missing values."""
+    """Return the checked columns of a synthetic table; a declared column that it lacks has missing values only."""
     if not isinstance(made, Mapping):
         raise ArgumentError(
             f"The function assume= returned a {type(made).__name__}, not a dictionary of columns.",
@@ -378,7 +380,7 @@ def _check_rows(made: Mapping[str, Any], schema: Schema, rows: int) -> dict[str,
 
 
 def _effect_finder(mechanism: Mechanism, given: object) -> Callable[[Any], Any]:
-    """Return a function of an answer that returns True if the answer shows the assumed effect."""
+    """Return a function that returns whether an answer shows the assumed effect."""
     if callable(given):
         return given
     if isinstance(given, str):

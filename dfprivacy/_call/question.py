@@ -1,4 +1,4 @@
-"""Questions to a table: their answers are kept in the ledger, or are measured, charged and computed."""
+"""Questions to a table, answered from the ledger, from other releases, or by measurements that are charged."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ _QUESTIONS: dict[int, tuple[weakref.ref[Release], Question]] = {}
 
 @dataclass(frozen=True)
 class Question(Call):
-    """Complete question to a table; its answer is kept in the ledger, or is measured, charged and then kept."""
+    """Question to a table, answered from the ledger, from other releases, or by measurements that are charged."""
 
     def ask(self) -> Release:
-        """Return the answer: from the ledger if it is kept there, or else newly measured and charged."""
+        """Return the answer: from the ledger or other releases at no charge, or else newly measured and charged."""
         if self.target.question_handler is not None:
             return self.target.question_handler(self)  # type: ignore[no-any-return]  # a question of a file, too
         question, table = self._with_prepared_arguments(), self.target.table
@@ -67,7 +67,7 @@ class Question(Call):
         return self._with_prepared_arguments()._kept_answer() is not None  # noqa: SLF001 - its own
 
     def _with_prepared_arguments(self) -> Question:
-        """Return the question with arguments prepared by the mechanism, such as an answer in place of a view."""
+        """Return the question after its mechanism has replaced arguments, such as a view by an answer about it."""
         prepared = self
         if self.mechanism.preparer is not None:
             changed = _prepared_arguments(self.mechanism, self.target, self.arguments, *self.spending)
@@ -95,7 +95,7 @@ class Question(Call):
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
     def _answer_at_higher_price(self) -> KeptAnswer | None:
-        """Return the answer to the same question at the highest price, which is at least the asked one."""
+        """Return the kept answer to the same question with the largest epsilon, if it had at least this price."""
         same, found = {split_price(text)[0] for text in self.question_texts or ()}, []
         payer = self.target.payer
         for text in payer.newest_questions(CallSelection(self.mechanism.name), _MOST_ANSWERS):
@@ -147,7 +147,7 @@ class Question(Call):
 
     @property
     def _tables(self) -> list[Table]:
-        """Table of all rows, or one table for each group."""
+        """Table of all selected rows, or one table for each group."""
         table = self.target.table
         return table.groups(self.by) if self.by else [table]
 
@@ -219,14 +219,16 @@ class Question(Call):
             left=float(self.epsilon - spared),
             measurements=tuple(planner.measured),
             ended="" if void is None else type(void).__name__,
-            sample="" if sample is None else f"{sample}, on which it has epsilon {float(self.spending[0]):g}",
+            sample=""
+            if sample is None
+            else f"{sample}, on which the question has epsilon {float(self.spending[0]):g}",
             sampling="" if sample is None else sample.sampling,
             find=lambda: self._planner_findings(planner),
             afford=lambda: float(account.largest(*about)),
         )
 
     def _planner_findings(self, planner: Planner) -> Mapping[str, Any]:
-        """Return what the mechanism's planner tells of this question; nothing if it costs no budget."""
+        """Return the findings of the mechanism's planner, such as expected errors, and advice on finding bounds."""
         found: Mapping[str, Any] = {}
         if self.mechanism.planner is not None and planner.measured:
             with name_mechanism_in_errors(self.mechanism):
@@ -236,7 +238,7 @@ class Question(Call):
     def _plan_table(
         self, table: Table, kept: ResultCache | None = None
     ) -> tuple[Planner, Exception | None, Fraction]:
-        """Plan the measurements of a table; some of them may be kept in the ledger.
+        """Plan the measurements of a table; those that the ledger keeps cost nothing.
 
         Returns
         -------
@@ -335,7 +337,7 @@ def answer_owner(
 def _prepared_arguments(
     mechanism: Mechanism, target: Target, arguments: Mapping[str, Any], epsilon: Fraction, delta: Fraction
 ) -> Mapping[str, Any]:
-    """Return the arguments that a mechanism's preparer changes."""
+    """Return the arguments that a mechanism's preparer replaces, by name."""
     prepare = mechanism.preparer
     if prepare is None:
         return {}

@@ -78,7 +78,7 @@ def refine_release(
 
 
 def _number_reader(release: Release, number: Callable[..., float]) -> Callable[..., Any]:
-    """Return the function that reads the number to pool from a release, which may be pooled already."""
+    """Return the function that reads the number to pool: `number`, or the main value of a pooled release."""
     return main_value if "_pooled" in vars(release) else number
 
 
@@ -98,9 +98,7 @@ def _pool_answers(
     part = two / (one + two) if one + two > 0 else 0.5
 
     def weighted_mean(a: Any, b: Any) -> float:
-        values = (
-            finite_number(f(each), "The value of the function") for f, each in zip(numbers, (a, b), strict=True)
-        )
+        values = (finite_number(f(each), "The pooled number") for f, each in zip(numbers, (a, b), strict=True))
         return sum(weight * value for weight, value in zip((part, 1 - part), values, strict=True))
 
     words = f"{again.privacy.question if again.privacy else ''}, pooled"

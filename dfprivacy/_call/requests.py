@@ -47,7 +47,7 @@ __all__ = [
 
 REQUEST, ANSWERS = "dfprivacy request 2", "dfprivacy answers 2"
 MOST = 1000
-"""Questions in one request."""
+"""Largest number of questions in one request."""
 
 VARIABLE = "DFPRIVACY_KEY"
 _LARGEST = {REQUEST: 1 << 24, ANSWERS: 1 << 30}  # bytes
@@ -56,7 +56,7 @@ _KEY_LEAST, _KEY_MOST = 32, 4096  # bytes
 
 @dataclass(frozen=True)
 class PlainQuestion:
-    """One question of a request, as JSON values.
+    """Question that can be written as JSON, for a request file or for a server.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class PlainQuestion:
 
     @classmethod
     def read(cls, plain: Any, number: int = 0) -> PlainQuestion:
-        """Return the question that `to_dict` converted; raise a ValueError for any other value."""
+        """Construct a question from the result of `to_dict`; raise a `ValueError` for any other value."""
         match plain:
             case {
                 "method": str(method),
@@ -145,7 +145,7 @@ def encode_argument(value: Any, what: str) -> Any:
 
 
 def decode_argument(value: Any) -> Any:
-    """Decode a value from `encode_argument`; raise a ValueError for any other value."""
+    """Decode the result of `encode_argument`; raise a `ValueError` for any other value."""
     if isinstance(value, list):
         return [decode_argument(item) for item in value]
     if not isinstance(value, dict):
@@ -167,7 +167,7 @@ def decode_argument(value: Any) -> Any:
 
 
 def condition_argument(rule: Any) -> Any:
-    """Convert a condition from JSON to an argument of `where`; raise a ValueError for any other value."""
+    """Convert a condition from JSON to an argument of `where`; raise a `ValueError` for any other value."""
     match rule:
         case {"between": [int() | float() as low, int() | float() as high], **more} if not more:
             return low, high
@@ -209,7 +209,7 @@ def read_key(path: str | os.PathLike[str] | None) -> bytes:
 
 
 def key_fingerprint(key: bytes) -> str:
-    """Return a hash of a key, by which a ledger identifies the key."""
+    """Return a hash of a key, which the ledger records in place of the key."""
     return hmac.new(key, b"dfprivacy key of an analyst", hashlib.sha256).hexdigest()
 
 
@@ -224,7 +224,7 @@ def sign_content(plain: Mapping[str, Any], key: bytes) -> str:
 
 
 def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str, Any]:
-    """Read a signed file, check its format and its signature, and return its content.
+    """Return the content of a signed file after checking its format and its signature.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def read_signed(path: str | os.PathLike[str], kind: str, key: bytes) -> dict[str
             raise ValueError  # noqa: TRY301 - said below
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise ArgumentError(
-            f"The file {path} holds no {what}: it is not JSON of the format {kind!r}.",
+            f"The file {path} has no dfprivacy {what}: it is not JSON of the format {kind!r}.",
             "Name a file with this format, made by dfprivacy.",
         ) from None
     if not hmac.compare_digest(signature, wanted):
@@ -298,7 +298,7 @@ def _compute_signature(plain: Mapping[str, Any], key: bytes) -> str:
 
 
 def _canonical_json(plain: Mapping[str, Any]) -> bytes:
-    """Return content as canonical JSON; it includes the format, so that a request cannot pass for an answer."""
+    """Return the content of a file as canonical JSON, the text that is signed; it includes the file's format."""
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 

@@ -22,7 +22,7 @@ __all__ = ["columns_among", "join_tables"]
 def join_tables(
     target: Target, mechanism: Mechanism, arguments: Mapping[str, Any], parameter: str
 ) -> tuple[Target, str, dict[str, Any]]:
-    """Return a target with the rows and the accounts of two tables, a text on both, and the call's arguments."""
+    """Return a target with the rows and accounts of two tables, the second table's name, and the arguments."""
     given = arguments[parameter]
     second = getattr(given, "_target", None)
     if not isinstance(second, Target) or getattr(given, "_by", None):
@@ -67,5 +67,5 @@ def join_tables(
 
 
 def columns_among(value: Any) -> Sequence[Column]:
-    """Return the columns among the values of an argument that names columns."""
+    """Return the columns in the value of an argument, which is one value or a tuple."""
     return [each for each in (value if isinstance(value, tuple) else (value,)) if isinstance(each, Column)]

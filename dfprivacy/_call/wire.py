@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PROTOCOL", "answer_about_account", "read_account_answer", "read_error", "write_error"]
 
 PROTOCOL = 1
-"""The version of the encoding, which server and client must have in common."""
+"""Version of the encoding, which must be the same on server and client."""
 
 _MOST = 10_000  # descriptions that are looked up at once
 _PAGE = 1000  # answers or calls at once
@@ -36,7 +36,7 @@ def write_error(error: DPError) -> dict[str, str]:
 
 
 def read_error(plain: Mapping[str, Any]) -> DPError:
-    """Return the error that `write_error` converted, with its class and text."""
+    """Construct an error, with its class and text, from the result of `write_error`."""
     kind = _ERRORS.get(str(plain.get("error")), LedgerError)
     error: DPError = kind(str(plain.get("what", "")), str(plain.get("hint", "")))
     outcome = str(plain.get("outcome", ""))
@@ -44,7 +44,7 @@ def read_error(plain: Mapping[str, Any]) -> DPError:
 
 
 def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> Any:  # noqa: C901 - a table
-    """Return public facts of an account that a client requests: charges, releases and kept measurements.
+    """Return what a client requests of an account, as JSON values: charges, releases or kept measurements.
 
     Raises
     ------

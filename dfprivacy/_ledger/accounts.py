@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Self, TypeVar, cast
 
 from dfprivacy._ledger.calls import ChargeRecord, KeptAnswer, call_record
-from dfprivacy._ledger.known_states import newest_state
+from dfprivacy._ledger.known_states import current_state
 from dfprivacy._ledger.names import current_analyst, name_key
 from dfprivacy._ledger.store import ChargeStandsError, retry_rolled_back
 from dfprivacy._ledger.tables import (
@@ -60,7 +60,7 @@ _by_name = operator.attrgetter("name")  # in one order every transaction locks a
 
 @dataclass(frozen=True)
 class AnalystShare:
-    """An analyst's share of an account, and the part of it that is spent.
+    """Share of an account's budget that one analyst may spend, and the part of it that is spent.
 
     A share is a filter of its own beside that of the account: the same sums, with smaller caps, of the charges of
     one analyst. A charge has to fit into both, and both are written in one transaction. Shares are given once, as
@@ -77,18 +77,18 @@ class AnalystShare:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct a share from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a share from a row of the ledger; raise an error, such as `ValueError`, if it is damaged."""
         accountant = read_accountant(row.accountant)
         return cls(row.id, read_text(row.analyst), accountant, read_spent(row.spent, accountant))
 
     @property
     def epsilon(self) -> Fraction:
-        """Epsilon of the share."""
+        """Epsilon that the analyst may spend in all."""
         return self.accountant.epsilon
 
     @property
     def remaining(self) -> Fraction:
-        """Largest epsilon that one question of the analyst can have."""
+        """Largest epsilon that one more question of the analyst can have, with Laplace noise."""
         return self.accountant.largest(self.spent)
 
 
@@ -136,7 +136,7 @@ class Account:
 
     @classmethod
     def read(cls, row: Row[Any], ledger: Store) -> Self:
-        """Construct an account from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct an account from a row of the ledger; raise an error, such as `ValueError`, if it is damaged."""
         accountant = read_accountant(row.accountant)
         terms = accountant.epsilon, accountant.delta, accountant.accounting
         if terms != (read_fraction(row.epsilon), read_fraction(row.delta), row.accounting):
@@ -157,7 +157,7 @@ class Account:
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether the account's ledger keeps measurements."""
+        """Whether the account's ledger can store measurements, for later answers to reuse."""
         return self.ledger.keeps_measurements
 
     @property
@@ -166,12 +166,12 @@ class Account:
         return self.analyst or current_analyst()
 
     def spent(self) -> Spent:
-        """Return the total that all processes have charged to the account so far, in the sums of its filters."""
+        """Return the sums of the account's privacy filters after all charges so far, by any process."""
         with self.ledger.transaction() as connection:
             return self._spent(connection)
 
     def largest(self, *kind: Any) -> Fraction:
-        """Return the largest epsilon that the caller can spend now; see `Accountant.largest`."""
+        """Return the largest epsilon that one question of the asker can have now; see `Accountant.largest`."""
         best = self.accountant.largest(self.spent(), *kind)
         with self.ledger.transaction() as connection:
             shares = self._shares(connection)
@@ -185,7 +185,7 @@ class Account:
         return self.accountant.default_delta(epsilon)
 
     def check_spent(self, most: int | None = None) -> None:
-        """Raise a `LedgerError` if the spent total is below the sum of all charges, or of the newest ones."""
+        """Raise a `LedgerError` if the spent total is below the sum of all charges, or of the `most` newest."""
         with self.ledger.transaction() as connection:
             shared = bool(self._shares(connection))
             # First: meanwhile more can be spent, never less.
@@ -201,8 +201,8 @@ class Account:
                 robbed.append("")
         if robbed:
             raise LedgerError(
-                f"The ledger {self.ledger.where} has a spent total of {self.name!r}{robbed[0]} below the sum of "
-                f"its charges.",
+                f"In the ledger {self.ledger.where}, the spent total of {self.name!r}{robbed[0]} is below the "
+                "sum of its charges.",
                 "The ledger was changed or damaged: restore a backup with `dfprivacy ledger restore`.",
             )
 
@@ -224,7 +224,7 @@ class Account:
                     raise AccountMismatch(
                         f"The share of {share.analyst!r} in the account {self.name!r} is epsilon = "
                         f"{share.epsilon}: {analyst!r} cannot be given a share of {epsilon}.",
-                        "Use the share that was given first.",
+                        "Give the share that is recorded: it cannot be changed.",
                     )
                 if share is None:
                     delta = self.delta * epsilon / self.epsilon
@@ -238,7 +238,7 @@ class Account:
                         **filter_columns(accountant, spent),
                     }
                     connection.execute(tables().shares.insert(), row)
-            seen = newest_state(connection.exec_driver_sql)
+            seen = current_state(connection.exec_driver_sql)
         self.ledger.remember_state(shares=seen.shares)
 
     @retry_rolled_back
@@ -250,7 +250,7 @@ class Account:
         reserve: Sequence[PrivacyLoss] = (),
         also: Sequence[Account] = (),
     ) -> int:
-        """Charge losses, all at once or none; on return, the charge is durable.
+        """Charge privacy losses to the account in one durable transaction: all of them, or none.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class Account:
         mechanism: str,
         asker: Account,
     ) -> int:
-        """Charge losses to the account and to the asker's share; an error undoes both."""
+        """Charge privacy losses to the account and to the asker's share; an error undoes both."""
         spent, shares = self._spent(connection, lock=True), self._shares(connection)
         rows: list[tuple[Table, Any, Accountant, Spent, str]] = [
             (tables().accounts, self.name, self.accountant, spent, f"the account {self.name!r}")
@@ -376,7 +376,7 @@ class Account:
         return found[0] if found else None
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Return kept measurements by the digest of their description and their kind of noise.
+        """Return kept measurements, by the digest of their description and their kind of noise.
 
         Parameters
         ----------
@@ -405,35 +405,35 @@ class Account:
         return measurements
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
-        """Return the noisy values of a measurement, in steps of its grid."""
+        """Return the noisy values of a measurement, as multiples of its grid step."""
         table = tables().measurements
         query = self.select_rows(table).with_only_columns(table.c.steps).where(table.c.id == kept.id)
         with self.ledger.reporting_damage():
             return self.ledger.read(query, lambda row: read_noisy_values(row.steps))[0]
 
     def select_rows(self, table: Table, calls: Select[Any] | None = None) -> Select[Any]:
-        """Return a query of the account's rows in a table, oldest first; or of its rows of some calls, by call."""
+        """Return a query of the account's rows in a table by id, or of the rows of given calls by call and id."""
         query = table.select().where(table.c.account == self.name)
         if calls is None:
             return query.order_by(table.c.id)
         return query.where(table.c.call.in_(calls)).order_by(table.c.call, table.c.id)  # an index's order: no scan
 
     def entries(self, calls: Select[Any] | None = None) -> list[ChargeRecord]:
-        """Return all charges, or the charges of some calls, as `select_rows` orders them."""
+        """Return all charges, or the charges of the given calls, in the order of `select_rows`."""
         return self.ledger.read(self.select_rows(tables().charges, calls), ChargeRecord.read)
 
     def answers(self, calls: Select[Any] | None = None) -> list[KeptAnswer]:
-        """Return all kept answers, or the answers of some calls, as `select_rows` orders them."""
+        """Return all kept answers, or the answers to the given calls, in the order of `select_rows`."""
         return self.ledger.read(self.select_rows(tables().answers, calls), KeptAnswer.read)
 
     def newest_answers(self, wanted: CallSelection, most: int, skipped: int = 0) -> list[KeptAnswer]:
-        """Return answers of the selected calls, newest first, after skipping some."""
+        """Return answers to the selected calls, newest first: at most `most`, after the first `skipped`."""
         table = tables().answers
         query = _newest_first(self._select_calls(wanted, table), table, most).offset(skipped)
         return self.ledger.read(query, KeptAnswer.read)
 
     def newest_questions(self, wanted: CallSelection, most: int) -> list[str]:
-        """Return the questions, as canonical JSON, of the newest answers; their releases are not read."""
+        """Return the questions of the newest answers, as canonical JSON, without reading the releases."""
         table = tables().answers
         query = _newest_first(self._select_calls(wanted, table), table, most)
         return self.ledger.read(query.with_only_columns(table.c.question), lambda row: row.question or "")
@@ -449,7 +449,7 @@ class Account:
     def calls(
         self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
     ) -> list[CallRecord]:
-        """Return selected calls, oldest first: all, the last ones, or only answered calls."""
+        """Return records of the selected calls, oldest first: of all, of the last, or only of answered calls."""
         every = tables()
         # An older ledger has no calls but in its charges.
         table = every.answers if answered else every.askers if self.ledger.keeps_analysts else every.charges
@@ -472,7 +472,7 @@ class Account:
             ]
 
     def _select_calls(self, wanted: CallSelection, table: Table) -> Select[Any]:
-        """Return the database query of the selected calls, oldest first."""
+        """Return a query of a table's rows that belong to the selected calls, oldest first."""
         query, (first, last) = self.select_rows(table), wanted.moments
         if wanted.method is not None:
             methods = [wanted.method] if isinstance(wanted.method, str) else wanted.method
@@ -501,24 +501,24 @@ class Account:
         return sum(sums, Fraction(0))
 
     def askers(self, request: str | None = None, calls: Select[Any] | None = None) -> dict[str, str]:
-        """Return the analyst of each call, if known: of all calls, of some calls, or of a request's calls."""
+        """Return the analyst by call id, where known: of all calls, of given calls, or of a request's calls."""
         table = tables().askers
         query = self.select_rows(table, calls)
         query = query if request is None else query.where(table.c.request == request)
         return dict(self.ledger.read(query, lambda row: (read_text(row.call), read_text(row.analyst))))
 
     def shares(self) -> list[AnalystShare]:
-        """Return the shares of analysts, with what is spent of each."""
+        """Return the analysts' shares of the account, each with its spent part."""
         return self.ledger.read(self.select_rows(tables().shares), AnalystShare.read)
 
     def _shares(self, connection: Connection) -> dict[str, AnalystShare]:
-        """Read the shares, by the key of the analyst's name."""
+        """Return the analysts' shares, by the `name_key` of the analyst."""
         rows = connection.execute(self.select_rows(tables().shares)).all() if self.ledger.keeps_analysts else ()
         with self.ledger.reporting_damage():
             return {name_key(share.analyst): share for share in map(AnalystShare.read, rows)}
 
     def _spent(self, connection: Connection, *, lock: bool = False) -> Spent:
-        """Read the spent total; with `lock`, a database server blocks other writers of the account."""
+        """Return the spent total; with `lock`, a database server blocks other writers of the account."""
         table = tables().accounts
         query = table.select().where(table.c.name == self.name)
         row = connection.execute(query.with_for_update() if lock else query).one()
@@ -528,7 +528,7 @@ class Account:
     def _count_charges(
         self, connection: Connection, most: int | None = None, *, askers: bool = True
     ) -> Counter[tuple[str, str]]:
-        """Count all charges, or the newest ones, by loss and by the key of the asker's name."""
+        """Count all charges, or the `most` newest, by loss (as JSON) and by the `name_key` of the asker."""
         charges = tables().charges
         query = _newest_first(self.select_rows(charges), charges, most).with_only_columns(
             charges.c.loss, charges.c.call
@@ -541,7 +541,7 @@ class Account:
             return Counter((row.loss, name_key(read_text(asked.get(row.call, "")))) for row in rows)
 
     def _begin_call(self, connection: Connection, call: str, mechanism: str, asker: Account) -> dict[str, str]:
-        """Record the asker and the request of a call, once; return the values that all its rows share."""
+        """Record the asker of a call, unless it is recorded; return the column values of all rows of the call."""
         table = tables().askers
         event = {"account": self.name, "call": call, "at": current_time(), "mechanism": mechanism}
         if connection.execute(self.select_rows(table).where(table.c.call == call)).first() is None:
@@ -587,7 +587,7 @@ class JointAccount:
 
     @property
     def name(self) -> str:
-        """Names of both accounts."""
+        """Names of both accounts, joined by "and"."""
         return f"{self.first.name} and {self.second.name}"
 
     @property
@@ -617,15 +617,15 @@ class JointAccount:
         return self.first.answer(*questions)
 
     def newest_questions(self, wanted: CallSelection, most: int) -> list[str]:
-        """Return the questions of the newest answers, which the first account has."""
+        """Return the questions of the first account's newest answers."""
         return self.first.newest_questions(wanted, most)
 
     def measurements(self, keys: Sequence[str], *, private: bool) -> dict[tuple[str, str], list[KeptMeasurement]]:
-        """Return kept measurements of the two tables together, which the first account has."""
+        """Return the first account's kept measurements, by the digest of their description and kind of noise."""
         return self.first.measurements(keys, private=private)
 
     def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
-        """Return the noisy values of a measurement, in steps of its grid."""
+        """Return the noisy values of a measurement, as multiples of its grid step."""
         return self.first.steps(kept)
 
     def keep(self, **what: Any) -> None:
@@ -634,17 +634,17 @@ class JointAccount:
 
 
 def filter_columns(accountant: Accountant, spent: Spent) -> dict[str, str]:
-    """Return an account's filters and their spent sums, as values by column of the ledger."""
+    """Return the filters of an account or a share, and their sums, as JSON texts by column of the ledger."""
     return {"accountant": json.dumps(accountant.to_dict()), "spent": json.dumps(spent.to_list())}
 
 
 def _newest_first(query: Select[Any], table: Table, most: int | None) -> Select[Any]:
-    """Select the newest rows of a table, newest first."""
+    """Return a query that selects the same rows, newest first, and at most `most` of them."""
     return query.order_by(None).order_by(table.c.id.desc()).limit(most)
 
 
 def _sum_of_charges(accountant: Accountant, made: Counter[tuple[str, str]], analyst: str | None = None) -> Spent:
-    """Return the sum of all charges, or of the charges of one analyst."""
+    """Return the sums of an accountant's filters over all counted charges, or over those of one analyst."""
     counts = list(accountant.no_charges.counts)
     for (loss, by), times in made.items():
         if analyst in {None, by}:
@@ -657,7 +657,7 @@ def _sum_of_charges(accountant: Accountant, made: Counter[tuple[str, str]], anal
 
 
 def _covers_every_sum(spent: Spent, least: Spent) -> bool:
-    """Return whether every sum of `spent` is at least the same sum of `least`.
+    """Return whether each sum of `spent` is at least the corresponding sum of `least`, up to rounding.
 
     Charges are computed in floating point before they become integers, and two machines may differ in the last
     bits: 2 to the minus 30 of a sum is let pass.
@@ -688,11 +688,11 @@ def _exceeded_error(
     return BudgetExceeded(
         f"{refusal} at most epsilon = {_ten_digits(same)} is left at this delta, or epsilon = {_ten_digits(left)} "
         f"at the default delta, {_ten_digits(accountant.default_delta(left))}.",
-        f"Ask for less, or leave out delta=, which then takes the budget's in proportion to epsilon; {again}",
+        f"Ask for less, or leave out delta=, whose default is the budget's in proportion to epsilon; {again}",
     )
 
 
 def _ten_digits(number: Fraction) -> str:
-    """Format a number with ten digits, rounded down, so that the displayed rest is affordable."""
+    """Format an epsilon or delta with ten digits, rounded down, so that the displayed number can be paid."""
     digits = Context(prec=10, rounding=ROUND_FLOOR).divide(Decimal(number.numerator), Decimal(number.denominator))
     return f"{float(digits):.10g}"

@@ -20,7 +20,6 @@ __all__ = [
     "ELSEWHERE",
     "LOCK_SECONDS",
     "MEMORY",
-    "address_for_reading",
     "connect_to_file",
     "engine_of",
     "file_of_address",
@@ -28,6 +27,7 @@ __all__ = [
     "ledger_address",
     "sync_to_disk",
     "temporary_copy",
+    "url_of_existing_file",
 ]
 
 LOCK_SECONDS = 60  # SQLite's queue is unfair: one writer among several can wait for seconds
@@ -45,15 +45,15 @@ def ledger_address(where: str | os.PathLike[str] | None) -> URL:
 
 
 def file_of_address(url: URL) -> Path | None:
-    """Return the file of a SQLite database from any form of address; None if it has no file."""
+    """Return the path of a SQLite database, given its URL; None for another database, or one in memory."""
     database = url.database or ""
     if url.get_backend_name() != "sqlite" or database in {"", ":memory:"}:
         return None
     return Path(unquote(database.removeprefix("file:")) if database.startswith("file:") else database).absolute()
 
 
-def address_for_reading(url: URL) -> URL:
-    """Return the address of an existing file, read-only if it cannot be written."""
+def url_of_existing_file(url: URL) -> URL:
+    """Return a URL that opens an existing SQLite file, for reading only if it cannot be written."""
     path = Path(str(url.database))
     ahead = path.with_name(f"{path.name}-wal")
     if not path.is_file() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
@@ -167,7 +167,7 @@ def connect_to_file(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def sync_to_disk(path: Path) -> None:
-    """Wait until the disk has the content of a file, or the list of files of a folder."""
+    """Wait until the content of a file, or the list of files in a folder, is on the disk (fsync)."""
     if path.is_dir() and os.name == "nt":  # Windows has no such wait
         return
     file = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)

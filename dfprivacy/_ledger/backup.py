@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dfprivacy import _forks as forks
 from dfprivacy._ledger.address import connect_to_file, file_uri, ledger_address, sync_to_disk, temporary_copy
-from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, newest_state, state_memory_at
+from dfprivacy._ledger.known_states import LedgerState, current_state, lacks_known_state, state_memory_at
 from dfprivacy._ledger.ledger import Ledger, open_ledger
 from dfprivacy._ledger.tables import current_time, tables
 from dfprivacy.errors import LedgerError
@@ -110,7 +110,7 @@ def restore_ledger(source: str | os.PathLike[str], where: str | os.PathLike[str]
         if path.exists():
             new.chmod(path.stat().st_mode & 0o777)
         with closing(connect_to_file(new, mode="rw")) as copy:
-            restored = newest_state(copy.execute)
+            restored = current_state(copy.execute)
             _refuse_lost_charges(copy, known, path)
             event = current_time(), "restored", restored.ledger, f"charge {restored.charge}, {current_time()}"
             copy.execute("INSERT INTO records (at, event, subject, value) VALUES (?, ?, ?, ?)", event)
@@ -127,7 +127,7 @@ def restore_ledger(source: str | os.PathLike[str], where: str | os.PathLike[str]
 
 
 def forget_ledger(where: str | os.PathLike[str]) -> bool:
-    """Forget a ledger file that was deleted or replaced on purpose, with all its charges.
+    """Forget the charges of a ledger that was deleted or replaced on purpose, so that a new one can be made.
 
     The ledger that is made or restored in its place holds a record of it.
 
@@ -172,7 +172,7 @@ def _replace_ledger_rows(new: Path, path: Path) -> None:
         live.execute("PRAGMA synchronous = FULL")
         live.execute("ATTACH ? AS new", [file_uri(new, "ro")])
         live.execute("BEGIN IMMEDIATE")
-        seen = newest_state(live.execute)
+        seen = current_state(live.execute)
         _refuse_lost_charges(copy, [seen] if seen.charge or seen.shares else [], path)
         names = [table.name for table in tables().metadata.sorted_tables]  # what others refer to first
         for name in reversed(names):
@@ -199,7 +199,7 @@ def _refuse_lost_charges(copy: sqlite3.Connection, known: Iterable[LedgerState],
 
 
 def _is_working_ledger(path: Path) -> bool:
-    """Return whether a working ledger exists at a path; a process may be charging it."""
+    """Return whether a path has a SQLite file with accounts that passes SQLite's integrity check."""
     try:
         with closing(connect_to_file(path, mode="rw")) as live:
             live.execute("SELECT name, opened, spent FROM main.accounts").fetchall()

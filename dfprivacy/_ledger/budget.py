@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 PAGE = 50
-"""Calls or answers that are read, or shown, at once."""
+"""Number of calls or answers that are read, or shown, at once."""
 
 _BAR = 20
 _WIDE = 1000  # characters: a question is shown in full
@@ -192,8 +192,8 @@ class Releases(Sequence[Release]):
             ]
         return frame_of(rows, self._library if library is None else library)
 
-    def _releases_between(self, start: int, stop: int) -> list[KeptAnswer]:
-        """Return the answers from one position to another, counted from the oldest."""
+    def _answers_between(self, start: int, stop: int) -> list[KeptAnswer]:
+        """Return the kept answers at positions `start` to `stop` - 1, counted from the oldest."""
         count = len(self)
         stop = min(stop, count)
         return self._account.newest_answers(self._wanted, stop - start, count - stop)[::-1]
@@ -205,11 +205,11 @@ class Releases(Sequence[Release]):
     def __getitem__(self, index: int | slice) -> Release | list[Release]:
         places = range(len(self))[index]
         if isinstance(places, int):
-            return _release_of_answer(self._releases_between(places, places + 1)[0])
+            return _release_of_answer(self._answers_between(places, places + 1)[0])
         if not places:
             return []
         first = min(places)
-        page = self._releases_between(first, max(places) + 1)
+        page = self._answers_between(first, max(places) + 1)
         return [_release_of_answer(page[at - first]) for at in places]
 
     def __len__(self) -> int:
@@ -217,7 +217,7 @@ class Releases(Sequence[Release]):
 
     def __iter__(self) -> Iterator[Release]:
         for start in range(0, len(self), PAGE):
-            yield from map(_release_of_answer, self._releases_between(start, start + PAGE))
+            yield from map(_release_of_answer, self._answers_between(start, start + PAGE))
 
     def __repr__(self) -> str:
         heading, grid = self._newest_grid()
@@ -228,7 +228,7 @@ class Releases(Sequence[Release]):
         return grid.html(heading)
 
     def _newest_grid(self) -> tuple[str, Grid]:
-        """Return the heading and the grid for display: the number of releases, and the newest ones."""
+        """Return a heading with the number of releases, and a grid of the newest ones, for display."""
         count = len(self)
         heading = f"{count:,} release{'' if count == 1 else 's'}"
         last = self._account.calls(self._wanted, PAGE, answered=True)
@@ -237,7 +237,7 @@ class Releases(Sequence[Release]):
 
 
 def questions_grid(calls: Sequence[CallRecord], ledger: Store) -> Grid:
-    """Return a grid for display: time, analyst, question and price of each call."""
+    """Return a grid with the time, analyst, question and price of each call, for display."""
     with ledger.reporting_damage():
         rows = [
             (each.at.isoformat(sep=" ", timespec="seconds"), each.analyst or "?", each.brief, _price_text(each))

@@ -1,4 +1,4 @@
-"""Calls in a ledger, as plain records: charges, answers, and the question of each call."""
+"""Records of the calls in a ledger: charges, kept answers, and the question of each call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ChargeRecord:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct a charge from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a charge from a row of the ledger; raise an error, such as `ValueError`, if it is damaged."""
         loss = loss_from_dict(json.loads(row.loss))
         if (loss.epsilon, loss.delta) != (read_fraction(row.epsilon), read_fraction(row.delta)):
             raise ValueError
@@ -52,7 +52,7 @@ class ChargeRecord:
 
 @dataclass(frozen=True)
 class KeptAnswer:
-    """One released answer; `question` is the question as canonical JSON."""
+    """Answer that the ledger keeps: its release as JSON values, and its question as canonical JSON."""
 
     id: int
     call: str
@@ -63,7 +63,7 @@ class KeptAnswer:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct an answer from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct an answer from a row of the ledger; raise an error, such as `ValueError`, if it is damaged."""
         return cls(*_common_columns(row), row.question, dict(json.loads(row.release)))
 
 
@@ -108,12 +108,12 @@ class CallRecord:
 
     @property
     def epsilon(self) -> Fraction:
-        """Total epsilon that was charged."""
+        """Total epsilon that was charged for the call."""
         return sum((each.epsilon for each in self.charges), Fraction(0))
 
     @property
     def delta(self) -> Fraction:
-        """Total delta that was charged."""
+        """Total delta that was charged for the call."""
         return sum((each.delta for each in self.charges), Fraction(0))
 
     def to_dict(self) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def split_price(question: str) -> tuple[str, tuple[str, str | None]]:
 
 
 def _read_time(name: str, given: object) -> str:
-    """Convert a time, or a day (its start, or its end for ``until``), to text; in UTC if it has no time zone."""
+    """Convert a time or a day to ISO 8601 text in UTC; a day means its start, or its end for ``until``."""
     try:
         moment = dt.datetime.fromisoformat(given) if isinstance(given, str) else given
     except ValueError:
@@ -199,7 +199,7 @@ def _read_time(name: str, given: object) -> str:
     if isinstance(moment, dt.date):
         time = dt.time.max if name == "until" else dt.time.min
         return write_time(dt.datetime.combine(moment, time, tzinfo=dt.UTC))
-    raise ArgumentError(f"{name}{quoted(given)} is not a date.", "For example 2026-01-31.")
+    raise ArgumentError(f"{name}{quoted(given)} is neither a date nor a time.", "For example 2026-01-31.")
 
 
 def _common_columns(row: Row[Any]) -> tuple[int, str, dt.datetime, str]:

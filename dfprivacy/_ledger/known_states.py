@@ -23,7 +23,7 @@ from dfprivacy import _forks as forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LedgerState", "StateMemory", "lacks_known_state", "newest_state", "state_memory_at"]
+__all__ = ["LedgerState", "StateMemory", "current_state", "lacks_known_state", "state_memory_at"]
 
 _LARGEST = 20_000  # bytes of the file beside a ledger; a longer one is written anew
 _lock = forks.Lock()
@@ -56,7 +56,7 @@ class LedgerState:
 
     @classmethod
     def read(cls, line: bytes) -> LedgerState:
-        """Construct a state from a line of the file; raise a `ValueError` or the like for a damaged line."""
+        """Construct a state from a line of the file; raise an error, such as `ValueError`, if it is damaged."""
         plain = json.loads(line)
         if "account" in plain:
             return cls("")
@@ -66,14 +66,14 @@ class LedgerState:
         return seen
 
     def to_line(self) -> bytes:
-        """Return the state as a line after a line break, so that an incomplete line before it does no harm."""
+        """Return the state as a line of JSON after a line break, which ends any incomplete line before it."""
         return b"\n" + json.dumps(vars(self)).encode()
 
 
 _NOTHING = LedgerState("")
 
 
-def newest_state(execute: Callable[[str], Any]) -> LedgerState:
+def current_state(execute: Callable[[str], Any]) -> LedgerState:
     """Return the current state of a ledger; `execute` runs SQL on it."""
     last = "(SELECT {} FROM charges ORDER BY id DESC LIMIT 1)"
     row = execute(
@@ -150,7 +150,7 @@ class StateMemory:
             self._known.pop(seen.ledger, None)
 
     def _new_lines(self) -> list[bytes]:
-        """Read the lines added since the last call, or all lines of a new file."""
+        """Read the lines that the file gained since the last call, or all lines if the file is a new one."""
         if self.path is None:
             return []
         try:
@@ -181,6 +181,6 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def state_memory_at(place: Path | str) -> StateMemory:
-    """Return this process's memory of a ledger's file, or of the ledger at an address."""
+    """Return this process's `StateMemory` of the ledger in a file, or of the ledger at an address."""
     file = Path(os.path.realpath(place)) if isinstance(place, Path) else None
     return _memories.setdefault(str(file or place), StateMemory(file))

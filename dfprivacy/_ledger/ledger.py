@@ -1,4 +1,4 @@
-"""Ledgers: privacy budgets (accounts) of people, and the tables that hold these people, in a file or database.
+"""Ledgers in a file or database: accounts, which are privacy budgets of people, and the accounts' tables.
 
 Every account pays for the tables that hold its people; a table alone has an account of its name. A release is
 charged to it, and the charge is on the disk, before the data are read: a crash can lose an answer that was paid
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from dfprivacy._ledger.accounts import Account, filter_columns
 from dfprivacy._ledger.address import (
     MEMORY,
-    address_for_reading,
     file_of_address,
     ledger_address,
+    url_of_existing_file,
 )
 from dfprivacy._ledger.names import (
     LENGTH,
@@ -56,11 +56,11 @@ __all__ = ["Ledger", "LedgerRecord", "ledger_file", "open_ledger"]
 T = TypeVar("T")
 
 _NEWEST = 1000
-"""Charges that are held against what was spent when an account is opened."""
+"""Number of newest charges that are compared with the spent total when an account is opened."""
 
 
 class Ledger(Store):
-    """Accounts and their tables in one file or database; made by `open_ledger`."""
+    """Ledger in one file or database, with accounts and their tables; made by `open_ledger`."""
 
     def __reduce__(self) -> tuple[Callable[[str], Ledger], tuple[str]]:
         # A copy in another process opens the same place. A password stays here: there it comes from the driver.
@@ -135,7 +135,7 @@ class Ledger(Store):
         return account
 
     def find_table(self, table: DataTable) -> DataTable | None:
-        """Return a table as it was protected first; None for a new table, or a new edition.
+        """Return the table of this name and edition as it was first protected; None if it is new.
 
         Raises
         ------
@@ -146,7 +146,7 @@ class Ledger(Store):
         return _find_table(table, self._tables_of_name(table.name), self.where)
 
     def _tables_of_name(self, name: str) -> list[DataTable]:
-        """Return all editions of a table, oldest first."""
+        """Return all editions of the table with a name, oldest first."""
         accounts, data_tables = tables().accounts, tables().data_tables
         first = self.read(accounts.select().where(accounts.c.name == name), DataTable.read_from_account)
         query = data_tables.select().where(data_tables.c.name == name).order_by(data_tables.c.id)
@@ -167,7 +167,7 @@ class Ledger(Store):
             if _find_table(table, [each for each in known if each.name == table.name], self.where):
                 return
             own = [each for each in first if each.account == table.account]
-            connection.execute(data_tables.insert(), [each.columns() for each in (*own, table)])
+            connection.execute(data_tables.insert(), [each.to_row() for each in (*own, table)])
             if own:  # the account's row said so far what its table is
                 relation = write_relation(neighbors, key or secrets.token_hex(KEY_BYTES))
                 named = accounts.update().where(accounts.c.name == table.account)
@@ -234,7 +234,10 @@ class Ledger(Store):
 
 def _refuse_name(name: str) -> None:
     if not name.strip() or not name.isprintable() or len(name) > LENGTH:
-        raise ArgumentError("The name is not a short printable text.", f"Use 1 to {LENGTH} printable characters.")
+        raise ArgumentError(
+            "The name of an account or table is not a short printable text.",
+            f"Use 1 to {LENGTH} printable characters.",
+        )
 
 
 def _refuse_lookalike(name: str, known: Sequence[str], where: str) -> None:
@@ -246,7 +249,9 @@ def _refuse_lookalike(name: str, known: Sequence[str], where: str) -> None:
             "Use the name as it was given first, or one that reads differently.",
         )
     if has_invisible_characters(name) and not same:
-        raise ArgumentError("The name has invisible characters.", f"Use 1 to {LENGTH} printable characters.")
+        raise ArgumentError(
+            f"The name {name!a} has invisible characters.", f"Use 1 to {LENGTH} printable characters."
+        )
 
 
 def _refuse_other_terms(what: str, terms: Mapping[str, tuple[object, object]], hint: str) -> None:
@@ -337,11 +342,11 @@ def open_ledger(where: str | os.PathLike[str] | None = None) -> Ledger:
     if url.database in {None, "", ":memory:"}:
         # The same object every time, closed or not: a second one would be a second budget.
         return _in_memory.get(MEMORY) or _in_memory.setdefault(MEMORY, Ledger(url, MEMORY))
-    return Ledger(address_for_reading(url), str(url.database))
+    return Ledger(url_of_existing_file(url), str(url.database))
 
 
 def ledger_file(where: str | os.PathLike[str] | None = None) -> Path:
-    """Return the file that `open_ledger` would open; raise a `LedgerError` if it is not in a file."""
+    """Return the file that `open_ledger` would open; raise a `LedgerError` for a ledger without a file."""
     file = file_of_address(ledger_address(where))
     if file is None:
         raise LedgerError(

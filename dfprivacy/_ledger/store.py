@@ -24,7 +24,7 @@ from dfprivacy._ledger.address import (
     sync_to_disk,
     temporary_copy,
 )
-from dfprivacy._ledger.known_states import LedgerState, lacks_known_state, newest_state, state_memory_at
+from dfprivacy._ledger.known_states import LedgerState, current_state, lacks_known_state, state_memory_at
 from dfprivacy._ledger.names import (
     checked_analyst,
 )
@@ -50,17 +50,17 @@ __all__ = ["ChargeStandsError", "LedgerRecord", "Store", "oldest_accounts_first"
 P = ParamSpec("P")
 T = TypeVar("T")
 DAMAGE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
-"""What readers of rows raise for what dfprivacy never writes."""
+"""Errors that reading a damaged row of a ledger may raise."""
 
 _ROOM = 1 << 24
-"""Free bytes of the disk, at least, before a charge: the answer that it pays has to be kept."""
+"""Number of bytes that must be free on the disk before a charge, to store the answer that it pays for."""
 _FREE_SPACE = "Free space on the ledger's disk, and ask again."
 TRIES = 10  # of a transaction that the server undoes for the sake of others
 ROLLED_BACK = {"40001", "40P01"}  # SQLSTATE: a serialisation failure, a deadlock
 
 
 class ChargeStandsError(LedgerError):
-    """Raised if the ledger fails during or after the commit of a charge, which then stands."""
+    """Error for a ledger that fails while or after a charge is committed; the charge stands."""
 
     outcome = "Nothing was released; what was charged stays charged."
 
@@ -93,7 +93,7 @@ class LedgerRecord:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct an event from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a record from a row of the ledger; raise an error, such as `ValueError`, if it is damaged."""
         return cls(read_time(row.at), *map(read_text, row[2:]))
 
 
@@ -133,12 +133,12 @@ class Store:
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether the ledger has a table of measurements, as of schema 2."""
+        """Whether the ledger has a table of measurements, which schema 1 lacks."""
         return self.schema > 1
 
     @property
     def keeps_analysts(self) -> bool:
-        """Whether the ledger has tables of the analysts who ask, and of their shares, as of schema 3."""
+        """Whether the ledger has tables of analysts and of their shares, which schemas 1 and 2 lack."""
         return self.schema > 2  # noqa: PLR2004 - see `SCHEMA_VERSION`
 
     def records(self) -> list[LedgerRecord]:
@@ -167,7 +167,7 @@ class Store:
         return keys[0].value if keys else None
 
     def add_key(self, fingerprint: str, analyst: str) -> None:
-        """Record an analyst's key; raise an `ArgumentError` if it belongs to another analyst."""
+        """Record the analyst of a key's fingerprint; raise an `ArgumentError` if it is another analyst's."""
         name = checked_analyst(analyst)
         if self.analyst_of(fingerprint) is None:
             self.record("key", fingerprint, name)
@@ -253,7 +253,7 @@ class Store:
     def read(
         self, query: Select[Any], read: Callable[[Row[Any]], T], several: Sequence[Mapping[str, object]] = ({},)
     ) -> list[T]:
-        """Read the rows of a query, once for each of several sets of its parameters.
+        """Execute a query, once for each set of parameters in `several`, and convert its rows with `read`.
 
         A table that an older ledger lacks has no rows.
         """
@@ -268,7 +268,7 @@ class Store:
 
     @contextmanager
     def reporting_damage(self) -> Iterator[None]:
-        """Convert errors about a damaged row to a `LedgerError`."""
+        """Convert errors that damaged rows raise in the block to a `LedgerError`."""
         try:
             yield
         except DAMAGE as error:
@@ -299,7 +299,7 @@ class Store:
             self._refuse_hard_links()
 
     def _refuse_older_copy(self, *, fresh: bool) -> None:
-        """Refuse a ledger that lacks charges seen before; remember its newest state."""
+        """Raise a `LedgerError` if the ledger lacks charges seen before; remember its current state."""
         from sqlalchemy.exc import OperationalError
 
         if self.memory is None or self.schema != SCHEMA_VERSION:
@@ -307,7 +307,7 @@ class Store:
         known, noted = self.memory.recall_states(), False
         with self.transaction() as connection:
             self._refuse_lost_charges(connection, known.values())
-            seen = newest_state(connection.exec_driver_sql)
+            seen = current_state(connection.exec_driver_sql)
             # Writing ahead is a matter of speed, not of safety: a busy file is left as it is.
             with suppress(OperationalError):
                 if self.file is not None:
@@ -345,7 +345,7 @@ class Store:
 
     def _lost_ledger_error(self) -> LedgerError:
         again = "Put the file back, or restore a newer backup with `dfprivacy ledger restore SOURCE`. If it was "
-        again += "deleted on purpose, with all that was released from it, say so: "
+        again += "deleted on purpose, with all that was released from it, run "
         again += f"`dfprivacy ledger forget {self.where}`."
         return LedgerError(
             f"The ledger {self.where} was lost, or replaced by an older or another one: it lacks charges or shares "
@@ -354,7 +354,7 @@ class Store:
         )
 
     def _refuse_hard_links(self) -> None:
-        """Refuse a file with hard links: SQLite has a write-ahead log for each name."""
+        """Refuse a file with several hard links: SQLite has one write-ahead log for each name."""
         if self.file is not None and self.file.stat().st_nlink > 1:
             raise LedgerError(
                 f"The ledger {self.where} has several names (hard links), and each name would have its own budget.",
@@ -373,12 +373,12 @@ class Store:
         foreign = [str(name) for name, sql in found if _normalised_sql(str(sql)) not in ours]
         if foreign:
             raise LedgerError(
-                f"The file of the ledger {self.where} holds {ascii(foreign[0])[:50]}, which no ledger has.",
+                f"The ledger {self.where} has the table or trigger {ascii(foreign[0])[:50]}, which no ledger has.",
                 "Name another file, or restore a backup without it.",
             )
 
     def _make_missing_tables(self, *, backup: bool) -> bool:
-        """Make missing tables; return whether any was made."""
+        """Create missing database tables; return whether the schema version has changed."""
         version = first = self._schema_version()
         self._refuse_foreign_objects()
         if version != SCHEMA_VERSION:
@@ -392,7 +392,7 @@ class Store:
         return version != first
 
     def _make_tables(self, version: int, *, backup: bool) -> None:
-        """Make the tables that an older schema lacks, after a backup of the file; all rows stay."""
+        """Create the database tables that an older schema lacks, after a backup of the file; all rows stay."""
         copy, every = (
             self._backup_in_same_folder(version) if version and backup and self.file is not None else None,
             tables(),
@@ -454,13 +454,13 @@ class Store:
 
 
 def oldest_accounts_first() -> Select[Any]:
-    """Select the accounts in the order in which they were opened."""
+    """Return a query of the accounts, in the order in which they were opened."""
     table = tables().accounts
     return table.select().order_by(table.c.opened, table.c.name)
 
 
 def _normalised_sql(sql: str) -> str:
-    """Return an SQL definition without spaces and quotation marks."""
+    """Return an SQL definition without white space and double quotation marks."""
     return "".join(sql.split()).replace('"', "")
 
 

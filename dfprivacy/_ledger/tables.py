@@ -58,7 +58,7 @@ _FRACTION = re.compile(r"[0-9]{1,4000}(/[0-9]{1,4000})?", re.ASCII)
 _SUMS = {"basic": 2, "gdp": 1, "rdp": 1, "mix": 2}
 
 MOST = 2**20
-"""Coordinates of a measurement that is kept, at most: 8 MB in one row, which whoever charges waits for."""
+"""Largest number of noisy values in a measurement that the ledger keeps: 8 MB in one row."""
 
 _STEP = np.dtype("<i8")
 
@@ -209,7 +209,7 @@ def _read_unit(plain: dict[str, Any]) -> tuple[str, int, str]:
 
 @dataclass(frozen=True)
 class DataTable:
-    """A protected table of an account, at one edition of its data.
+    """Protected table of an account, in one edition of its data.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ class DataTable:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct a table from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a table from a row of the ledger; raise an error, such as `ValueError`, if it is damaged."""
         plain = json.loads(row.terms)
         public, size = plain["public"], plain["size"]
         if not isinstance(public, list) or (size is not None and (type(size) is not int or size < 1)):
@@ -251,7 +251,7 @@ class DataTable:
         public = tuple(map(read_text, json.loads(row.public)))
         return [cls(row.name, row.name, "", _read_unit(plain) if plain else None, public, None)]
 
-    def columns(self) -> dict[str, Any]:
+    def to_row(self) -> dict[str, Any]:
         """Return the values of the table's row in the ledger, by column."""
         whose = (
             {} if self.whose is None else dict(zip(("unit", "max_rows", "unit_missing"), self.whose, strict=True))
@@ -358,7 +358,7 @@ class KeptMeasurement:
 
     @classmethod
     def read(cls, row: Row[Any]) -> Self:
-        """Construct a measurement from a row of the ledger; raise a `ValueError` or the like for a damaged row."""
+        """Construct a measurement from a row of the ledger; raise an error, such as `ValueError`, if damaged."""
         scale = float.fromhex(row.scale)
         if not (math.isfinite(scale) and scale > 0 and scale.hex() == row.scale):
             raise ValueError
@@ -367,11 +367,11 @@ class KeptMeasurement:
 
     @property
     def scale(self) -> float:
-        """Scale of its noise in the units of the values."""
+        """Scale of the noise, in the units of the values."""
         return math.ldexp(self.steps_scale, -self.grid)
 
     @property
-    def spread(self) -> float:
+    def noise_size(self) -> float:
         """Size of the noise, to compare kept measurements: standard deviation of Laplace noise, else the scale."""
         if self.noise != "laplace":
             return self.scale

@@ -154,7 +154,7 @@ class Curator(JointMeasurements, KeyDiscovery):
         return [plain_key(value) for value in self._table.public_values(column)]
 
     def gaps(self, columns: Iterable[Column], nan_policy: NanPolicy) -> tuple[Column, ...]:
-        """Return the columns in which a missing value excludes a row, as arguments of `~dfprivacy.features.Given`.
+        """Return the columns in which a missing value excludes a row, to pass to `~dfprivacy.features.Given`.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class Curator(JointMeasurements, KeyDiscovery):
                 raise ArgumentError(f"A value is missing in {column.name!r}.", "Use nan_policy='omit', or 'fill'.")
 
     def _has_no_missing_value(self, column: Column) -> bool:
-        """Return whether no value of a public column is missing."""
+        """Return whether a public column has no missing value in the selected rows."""
         return bool(self.size == self.sum(Given(column)).values[0])
 
     def randomize(
@@ -299,7 +299,7 @@ class Planner(Curator):
 
     @property
     def saved_epsilon(self) -> Fraction:
-        """Epsilon saved by measurements that the ledger keeps."""
+        """Epsilon that the plan need not pay, as the ledger keeps some of its measurements."""
         return self._runner.saved_epsilon
 
 

@@ -1,4 +1,4 @@
-"""Decisions by a statistic: selection of the largest values, the sparse vector technique, permutation tests."""
+"""Noisy decisions based on a statistic: selection of large values, sparse vector technique, permutation tests."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SparseVectorAnswers:
 
 
 class NoisyDecisions(CallState):
-    """Methods that release a decision based on the values of a statistic, but not the values."""
+    """Methods of a curator that release decisions based on a statistic's values, but not the values."""
 
     def select(self, statistic: Statistic, *, top: int = 1, share: object = None) -> NDArray[np.intp]:
         """Select coordinates of a statistic whose values are the largest, or close to the largest.
@@ -98,7 +98,7 @@ class NoisyDecisions(CallState):
     def _select(
         self, statistic: Statistic, paid: Fraction | None, top: int = 1, share: object = None
     ) -> NDArray[np.intp]:
-        """Select the top coordinates; charge a share of the budget, or use the epsilon `paid`, already charged."""
+        """Select the `top` largest coordinates with noise; charge a share, or use the epsilon `paid` before."""
         flip = paid is None and self._budget.basic_composition
         kind = "permute-and-flip" if flip else "exponential mechanism"
         plan = self._plan_decision(statistic, share, f"the top {top} of {statistic.describe()}", kind, paid)
@@ -242,7 +242,7 @@ class NoisyDecisions(CallState):
 
     @property
     def decides(self) -> bool:
-        """Whether the curator can make decisions: it cannot by group if a person may have several rows."""
+        """Whether decisions are possible: not by group if a person may have several rows."""
         return not (self._table.by and self._table.schema.unit is not None)
 
     def _plan_decision(
@@ -264,7 +264,7 @@ class NoisyDecisions(CallState):
 
 
 def _shift_into_range(values: Integers) -> NDArray[np.int64]:
-    """Subtract the largest value if a value exceeds the range for noise, and clip values still below the range.
+    """Shift values so that the largest is 0 if any is out of range for noise; clip values still out of range.
 
     With M the largest, max(value, M - 2^62) moves no further than the values do from one table to another.
     """

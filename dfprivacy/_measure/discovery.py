@@ -30,7 +30,7 @@ __all__ = ["KeyDiscovery"]
 
 
 class KeyDiscovery(CallState):
-    """Methods that find the keys and values whose noisy number of rows reaches a threshold."""
+    """Methods of a curator that find the keys and values whose noisy number of rows reaches a threshold."""
 
     def discover(
         self,
@@ -96,7 +96,7 @@ class KeyDiscovery(CallState):
                 raise PluginError(
                     "discover() was given a domain for several columns.", "Name one column, or leave out domain=."
                 )
-            return self._within_domain(several[0], read_domain(domain), share)
+            return self._discover_in_domain(several[0], read_domain(domain), share)
         self._require_single_rows("discover() shows undeclared keys")
         self._refuse_partial_sample()
         self._table.require_rows()  # a copy without rows must not pay
@@ -121,7 +121,7 @@ class KeyDiscovery(CallState):
         noisy = self._pay_and_draw(record, [Approximate(epsilon, delta)], draw_noisy_counts, nothing)
         return _rank_keys(noisy, threshold, record, single=single)
 
-    def _within_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
+    def _discover_in_domain(self, column: Column, domain: Domain, share: object) -> DiscoveredKeys:
         """Find the keys of a known domain whose noisy number of rows reaches a threshold."""
         self._refuse_partial_sample()
         self._table.require_rows()  # a copy without rows must not pay
@@ -132,7 +132,7 @@ class KeyDiscovery(CallState):
         moved = (1 if self.neighbors == "add_remove" else 2) * self._table.max_rows_per_person
         scale = calibrate.laplace_scale(moved, epsilon)
         threshold = calibrate.sparse_threshold(scale, domain.size)
-        what = f"{column.name} among {domain.size:,}, shown if at least {threshold:,}"
+        what = f"{column.name} in a domain of {domain.size:,}, shown if at least {threshold:,}"
         record = _key_count_record(what, scale, moved, epsilon, Fraction(0))
 
         def draw_noisy_counts() -> dict[int, int]:
@@ -230,7 +230,7 @@ class KeyDiscovery(CallState):
 
 
 def _key_count_record(what: str, scale: float, moved: int, epsilon: Fraction, delta: Fraction) -> MeasurementRecord:
-    """Return the record of the noise in the counts of keys."""
+    """Return the measurement record of counts of keys with Laplace noise."""
     return MeasurementRecord(
         what=f"the number of rows of each key of {what}",
         kind="discrete Laplace",
@@ -250,7 +250,7 @@ def _rank_keys(
     single: bool,
     domain: int | None = None,
 ) -> DiscoveredKeys:
-    """Sort keys by their noisy counts, so that their order reveals nothing more."""
+    """Return keys sorted by noisy count, then by key, so that their order reveals nothing more."""
     ranked = sorted(sort_keys(counts).items(), key=lambda item: -item[1])
     return DiscoveredKeys(
         keys=tuple(plain_key(key[0] if single else key) for key, _ in ranked),

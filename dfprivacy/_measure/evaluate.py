@@ -84,7 +84,7 @@ class Table(Rows):
         return self.schema.size is None or any(not condition.public for condition in self.conditions)
 
     def is_public(self, columns: Iterable[Column]) -> bool:
-        """Return whether these columns have the same selected values in all neighbouring tables.
+        """Return whether the selected values of columns are the same in all neighbouring tables.
 
         It follows from the names of public columns alone, never from a number: what is agreed is free.
         """
@@ -92,7 +92,7 @@ class Table(Rows):
         return fixed and all(map(self._is_public_column, columns))
 
     def _is_public_column(self, column: Column) -> bool:
-        """Return whether a column is public; a computed column is if all columns of its formula are.
+        """Return whether a column is public; for a computed column, whether all columns of its formula are.
 
         A plugin may compute a column under the name of a public one, and then it is not that column.
         """
@@ -250,7 +250,7 @@ class Table(Rows):
         return steps.astype(np.int64) if np.all(abs(steps) <= SUM_MAX) else [int(step) for step in steps]
 
     def labels(self, maps: Sequence[RowLabels], turns: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return the label of each selected row by the map with the index in `turns`; may raise ReadError."""
+        """Return a label for each selected row: row i is labelled by map number `turns[i]`; may raise ReadError."""
         labels = np.zeros(len(turns), dtype=np.int64)
         seen = 0
 
@@ -311,7 +311,7 @@ class Table(Rows):
         return sort_keys(counts)
 
     def survey(self, columns: Sequence[Column], edges: NDArray[np.float64]) -> dict[Key, int]:
-        """Count the selected rows of each column by value and by type of value."""
+        """Count, for each column, the selected rows by value and by type of value; may raise ReadError."""
         counts: Counter[Key] = Counter()
         reads = [read for column in columns for read in (number(column), key_read(column))]
         for part in self._results_by_part(reads, partial(count_values, columns=columns, edges=edges)):
@@ -342,7 +342,7 @@ class Table(Rows):
         return every
 
     def refuse_large_columns(self, query: Query) -> None:
-        """Raise an `ArgumentError` if whole columns of a public number of rows take too much memory."""
+        """Raise an `ArgumentError` if a query needs whole columns whose public size exceeds the memory limit."""
         size, columns = self.schema.size, len(query.columns)
         if isinstance(query.of, RowFeatures | OfSums) or size is None:
             return
@@ -355,7 +355,7 @@ class Table(Rows):
 
 
 def union_of_tables(first: Table, second: Table, names: tuple[str, str]) -> tuple[Table, Column]:
-    """Return the union of two tables.
+    """Return the union of two tables, and the public column that names the table of each row.
 
     Parameters
     ----------

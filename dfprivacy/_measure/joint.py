@@ -116,7 +116,7 @@ class JointMeasurements(NoisySums, NoisyDecisions):
         def measure(features: RowFeatures) -> NoisyValue:
             if not unused or not self._fits_plan(features, unused.pop(), share):
                 raise PluginError(
-                    f"jointly() planned no such sum: {features.describe()}, a second time or larger than planned.",
+                    f"jointly() did not plan this sum of {features.describe()}: it is larger, or measured twice.",
                     "Give jointly() a pair (features, part) for each sum, with its largest radius and dimension.",
                 )
             if share is None or self._table.is_public(features.columns):  # exact, and free
@@ -151,7 +151,7 @@ class JointMeasurements(NoisySums, NoisyDecisions):
         return select
 
     def _fits_plan(self, features: RowFeatures, planned: RowFeatures, share: JointShare | None) -> bool:
-        """Return whether features have at most the planned radius and dimension; if `share` is None, are public."""
+        """Return whether features have at most the planned radius and dimension; if no `share`, are public."""
         if share is None:
             return self._table.is_public(features.columns)
         features = enforce_bounds(features)

@@ -77,7 +77,7 @@ _COMPOSED_ATTRIBUTES = frozenset({"inner", "portable", "stacked", "threaded"})  
 
 
 class _UndescribedError(Exception):
-    """Raised for a value that cannot be described as JSON."""
+    """Error for a value that cannot be described as JSON."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class KeptCoordinates:
 
 
 class ResultCache:
-    """Cache of the measurements that an account keeps, for one call.
+    """Access of one call to the measurements that its account keeps, and the call's new measurements to keep.
 
     A mechanism that measures the same twice wants two draws of noise: in one call no kept measurement is taken
     twice, and none that the call has made itself, for those are kept when it ends.
@@ -212,10 +212,10 @@ class ResultCache:
             KeptCoordinates(kept, description, dimension, places)
             for description, dimension, places in parts
             for kept in known.get((sha256_of_text(description), price.noise), ())
-            if kept.grid >= wanted.grid and kept.spread <= wanted.spread
+            if kept.grid >= wanted.grid and kept.noise_size <= wanted.noise_size
             if not np.isin(places, self._used_places.get(kept.id, ())).any()
         ]
-        return min(good, key=lambda each: (each.kept.spread, -each.kept.id), default=None)
+        return min(good, key=lambda each: (each.kept.noise_size, -each.kept.id), default=None)
 
     def _reuse_coordinates(self, price: Price, part: KeptCoordinates, *, dry: bool) -> NoisyResult:
         """Return the values of a kept measurement, and mark these coordinates as used in this call."""
@@ -312,7 +312,7 @@ def describe_query(query: Query, known: PackageOrigins) -> str | None:
 def containing_features(
     features: RowFeatures, table: Table
 ) -> Iterator[tuple[RowFeatures, Table, NDArray[np.intp]]]:
-    """Return features with more coordinates, or of more rows, whose sums contain the sums of these features.
+    """Yield features with more coordinates, or over more rows, whose sums contain the sums of these features.
 
     Parameters
     ----------
@@ -372,7 +372,7 @@ def _describe_rows(table: Table, known: PackageOrigins) -> object:
 
 
 def _encode(value: Any, known: PackageOrigins) -> Any:
-    """Convert a value to JSON with the name of its type; a long value to its digest."""
+    """Convert a value to JSON values with the name of its type; a long value to its SHA-256 digest."""
     kind = type(value)
     if value is None or kind in {bool, int, float}:
         return value
@@ -398,7 +398,7 @@ def _encode(value: Any, known: PackageOrigins) -> Any:
 
 
 def _encode_object(value: Any, known: PackageOrigins) -> dict[str, Any]:
-    """Describe an object of an installed class by its attributes, and by the class attributes of plugins."""
+    """Convert an object of an installed class to JSON: its class, attributes, and class attributes of plugins."""
     kind = type(value)
     name = known.describe_class(kind)
     if not hasattr(value, "__dict__"):

@@ -40,10 +40,10 @@ __all__ = [
 ]
 
 NORMS = {"laplace": 1, "gaussian": L2, "cube": math.inf}
-"""The norm of the sensitivity that each kind of noise is scaled to."""
+"""Norm of the sensitivity to which each kind of noise is scaled."""
 
 FINE = 30
-"""The sensitivity of a statistic is about 2 to this steps of its grid."""
+"""The grid step of a statistic is about 2 to the minus this of its sensitivity."""
 
 _UP = 1 + 2.0**-48  # above every error of a square root and two products
 _SLACK = Fraction(1, 2**40)  # above that of a bound which is a float, and UNIT_SLACK
@@ -64,7 +64,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class JointShare:
-    """Share of one sum in the mu squared of a joint measurement, and the exponent k of the sum's grid."""
+    """Share of a sum or selection in the squared mu of a joint Gaussian measurement, and its grid exponent k."""
 
     loss: Gaussian
     part: Fraction
@@ -76,14 +76,14 @@ class JointShare:
         return self.part * self.loss.squared_sensitivity / Fraction(self.loss.scale) ** 2
 
     def scale(self, squared: int) -> float:
-        """Return the scale of the sum's noise for a squared sensitivity; it is at least the scale of the loss."""
+        """Return the scale of the sum's noise for a squared sensitivity; at least the scale of the joint loss."""
         need = squared / (self.part * self.loss.squared_sensitivity)
         return self.loss.scale * max(1.0, math.sqrt(need) * _UP)
 
 
 @dataclass(frozen=True)
 class Price:
-    """The price of measuring a query: the kind of noise, its grid, its scale in steps, and the privacy losses.
+    """Price of measuring a query: the kind of noise, its grid, its scale in grid steps, and the privacy losses.
 
     A measurement that was paid jointly has no losses of its own. The record describes the same in words.
     """
@@ -98,7 +98,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Decision:
-    """A planned decision, with the sensitivity of its statistic in steps of 2^-k; from public numbers only."""
+    """Plan of a decision: its epsilon, and the sensitivity of its statistic in grid steps of 2^-k."""
 
     what: str
     kind: str
@@ -134,7 +134,7 @@ def positive_sensitivity(table: Table, query: Query, norm: float) -> float:
 def measurement_price(
     table: Table, query: Query, noise: str, epsilon: Fraction, delta: Fraction, *, whole_units: bool = False
 ) -> Price:
-    """Return the price of a measurement; with `whole_units`, Laplace noise is on multiples of the unit."""
+    """Return the price of a measurement; with `whole_units`, Laplace noise is a multiple of the features' unit."""
     grid = measurement_grid(table, query, NORMS[noise], epsilon, cube=noise == "cube")
     if whole_units and noise == "laplace":
         grid = unit_grid(table, query, grid)
@@ -195,7 +195,7 @@ def measurement_grid(table: Table, query: Query, norm: float, epsilon: Fraction,
 
 
 def unit_grid(table: Table, query: Query, fine: Grid) -> Grid:
-    """Return the grid whose step is the features' unit, with the L1 sensitivity; the fine grid if that is coarser.
+    """Return the grid whose step is the features' unit; the grid `fine` if they have no unit, or a smaller one.
 
     Vectors of whole units are whole units apart, so their distance is the integer below its bound, and
     nothing is rounded; docs/explanation/exact-arithmetic.md.
@@ -224,7 +224,7 @@ def sensitivity_in_steps(table: Table, query: Query, norm: float, k: int, sensit
 
 
 def _rounding_error(table: Table, statistic: Statistic, features: RowFeatures | None) -> Fraction:
-    """Bound how much rounding the sums changes a statistic's difference between two tables; see `OfSums`."""
+    """Return a bound on how far rounding of sums moves a statistic's difference between neighbouring tables."""
     if features is None:
         return Fraction(0)
     size = table.schema.size

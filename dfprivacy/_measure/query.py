@@ -1,4 +1,4 @@
-"""Queries of a table, and copies of their features and statistics, which alone read the rows."""
+"""Queries of a table, and the copies of their features and statistics that read the rows."""
 
 from __future__ import annotations
 

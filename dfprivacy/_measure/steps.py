@@ -1,4 +1,4 @@
-"""Runner of the groups of a call: their requests are looked up, paid, read and drawn together.
+"""Joint processing of a call's groups: results are looked up, charged, computed and noised for all together.
 
 Each group of a call runs until it asks something of the rows. Then all that the groups ask is one step: one look at
 the ledger, one charge, one pass of the rows, one draw of noise. A table alone is one group. What the groups measure
@@ -62,7 +62,7 @@ class CallBudget(Protocol):
 
     @property
     def basic_composition(self) -> bool:
-        """Whether the account adds epsilons up (basic composition)."""
+        """Whether the account adds up the epsilons of its charges (basic composition)."""
         ...
 
     def pay(self, losses: Sequence[PrivacyLoss], reserve: Sequence[PrivacyLoss]) -> None:
@@ -92,10 +92,10 @@ class GroupRunner:
         self._running: list[greenlet] = []
         self._shared_values: dict[Hashable, Any] = {}
         self.saved_epsilon = Fraction(0)
-        """Epsilon saved by measurements that the ledger keeps."""
+        """Epsilon that need not be paid, as the ledger keeps some of the measurements."""
 
     def run(self, groups: Sequence[Callable[[], T]]) -> list[T]:
-        """Run the mechanism for each group up to its next measurement, and make these measurements together.
+        """Run one function for each group to its end; make the measurements that they request at once together.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class GroupRunner:
         return cast("T", self._shared_values[of])
 
     def copied_query(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Return the query of features or a statistic, with a copy of them, which alone reads rows."""
+        """Return the query of a copy of features or a statistic; only this copy reads rows."""
         query = Query.read(measurand, reveal)
         return self.compute_once(query, ("read", reveal), query.copy)
 
@@ -298,7 +298,7 @@ class CallState:
         raise TypeError("A curator belongs to one call, and is never copied.")
 
     def close(self) -> None:
-        """Refuse any further measurement, as the call has ended."""
+        """End the call: any later measurement raises an error."""
         self._left = _NOTHING
 
     @property
@@ -317,7 +317,7 @@ class CallState:
         return self._table.schema.neighbors
 
     def _require_single_rows(self, what: str) -> None:
-        """Refuse a measurement that is proved for one row a person, if a person may have several."""
+        """Raise an error if a person may have several rows, for a measurement proved private for one row."""
         unit = self._table.schema.unit
         if unit is not None:
             raise ArgumentError(
@@ -361,7 +361,7 @@ class CallState:
         return answer
 
     def _take_share(self, share: object, *, gaussian: bool = False) -> tuple[Fraction, Fraction]:
-        """Reserve a share of the call's epsilon and delta, and return both."""
+        """Take a share of the call's epsilon and delta, or all that is left of them, and return both."""
         everything = share is None and self._left is _WHOLE  # arithmetic of fractions takes longer than the rest
         part = self._left if share is None else exact(share)
         if not (everything or 0 < part <= self._left):

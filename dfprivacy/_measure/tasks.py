@@ -38,7 +38,7 @@ _FLUSH = 512  # batches whose float64 totals, each below 2^53, add up in int64
 
 @dataclass(frozen=True)
 class Task(Generic[T]):
-    """A task on rows: the columns, the conditions, and a function of the selected rows."""
+    """Task on rows: the columns to read, the conditions on rows, and a function of the selected rows."""
 
     reads: tuple[Read, ...]
     conditions: tuple[Condition, ...]
@@ -71,7 +71,7 @@ class Task(Generic[T]):
 
 
 class _OneThreadBlas:
-    """Limits BLAS to one thread while tasks run: many small products are slower on more threads."""
+    """Context manager that limits BLAS to one thread: many small products are slower on more threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()

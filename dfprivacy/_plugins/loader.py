@@ -168,7 +168,7 @@ class Registry:
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
-        """Distributions and versions of each package with loaded plugins; all of a namespace package."""
+        """Names and versions of the distributions whose loaded plugins are in a package, as text by package."""
         known: dict[str, set[str]] = {}
         for each in self.plugins:
             if each.distribution and each.status == "loaded":
@@ -177,7 +177,7 @@ class Registry:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """One sentence for each problem with a plugin; blocked plugins are left out."""
+        """Texts on problems, one for each plugin or distribution that has any; blocked plugins are left out."""
         wrong = (p.problem for p in self.plugins if p.problem and p.status != "blocked")
         return (*self.notes, *wrong)
 
@@ -459,7 +459,7 @@ def _entry_points() -> tuple[list[tuple[Plugin, Callable[[], object], frozenset[
 
 
 def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
-    """Return the name and version of a distribution; empty if an interrupted installation left none."""
+    """Return the name and version of a distribution; "unknown" if an interrupted installation left none."""
     try:
         about = dict(distribution.metadata.items())  # type: ignore[attr-defined]
     except Exception:  # noqa: BLE001
@@ -472,7 +472,7 @@ def _left_out_plugin(about: Plugin, status: Literal["failed", "blocked"], proble
 
 
 def _load_plugin(about: Plugin, load: Callable[[], object], others: Registry) -> LoadedPlugin:
-    """Load one plugin completely; if any part of it fails, leave the whole plugin out."""
+    """Load one plugin; leave it out if that fails, and leave out those of its mechanisms that cannot be used."""
     start = time.perf_counter()
     try:
         manager = _hook_manager(load())
@@ -488,7 +488,7 @@ def _load_plugin(about: Plugin, load: Callable[[], object], others: Registry) ->
             about, "failed", f"Plugin {about} is left out: loading it failed with {_error_text(error)}."
         )
     seconds = time.perf_counter() - start
-    problems = list(_unknown_hooks(about, manager))
+    problems = list(_hook_problems(about, manager))
     kept: dict[str, Mechanism] = {}
     for item in offered:
         refusal = _reason_to_refuse(about, item, kept, others)
@@ -512,7 +512,7 @@ def _hook_manager(plugin: object) -> pluggy.PluginManager:
     return manager
 
 
-def _unknown_hooks(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
+def _hook_problems(about: Plugin, manager: pluggy.PluginManager) -> Iterator[str]:
     """Yield a sentence for each problem with a plugin's hooks: none is marked, or dfprivacy has no such hook."""
     hooks = [name for name in vars(hookspecs) if name.startswith(f"{hookspecs.PROJECT}_")]
     ((_, plugin),) = manager.list_name_plugin()
@@ -546,7 +546,7 @@ def _reason_to_refuse(about: Plugin, item: Any, kept: Mapping[str, Mechanism], o
 
 
 def _origin_of_mechanism(about: Plugin, mechanism: Mechanism) -> str:
-    """Return the distribution and version of a mechanism; a digest of the function if it is from a notebook."""
+    """Return a mechanism's distribution and version; for one registered in this process, a digest of its code."""
     if about.distribution:
         return about.origin
     halves = [mechanism.function, *([mechanism.conclusion] if mechanism.conclusion else [])]
@@ -554,7 +554,7 @@ def _origin_of_mechanism(about: Plugin, mechanism: Mechanism) -> str:
 
 
 def _function_content(function: Any) -> bytes:
-    """Return a notebook function's source, defaults and the values of names outside it.
+    """Return a function's source, defaults and values of outer names, as bytes that identify what it does.
 
     A function that cannot be read or pickled gets random bytes, so that it equals no other.
     """

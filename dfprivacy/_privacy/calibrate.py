@@ -48,11 +48,11 @@ _UP = 1 + 1e-12
 _NORMAL = NormalDist()
 _FARTHEST = 30.0  # standard deviations, beyond which a tail is no float
 FALSE_KEYS = 0.05
-"""How many keys of a known domain an answer shows on average, at most, though no row holds them."""
+"""Largest mean number of keys of a known domain that an answer shows although they occur in no row."""
 SURVEY_GRID = 24
-"""Counts of many keys a row are in steps of 2 to the minus this: then discrete noise is as good as continuous."""
+"""Counts of a survey are multiples of 2 to the minus this, so that discrete noise is as good as continuous."""
 ROWS_MAX = 2**32
-"""The number of rows a grid is made for when the true number is private."""
+"""Number of rows for which a grid is computed if the true number is private."""
 
 SUM_MAX = 2**62
 """Largest absolute value of a sum, in grid steps; callers clamp to it, which leaves room for the noise."""
@@ -207,7 +207,7 @@ def discovery_threshold(scale: float, delta: Fraction) -> int:
 
 
 def sparse_threshold(scale: float, size: int, expected: float = FALSE_KEYS) -> int:
-    r"""Return the threshold that at most `expected` of the domain's keys without rows reach on average, by noise.
+    r"""Return the threshold that, on average, at most `expected` keys without rows reach through noise.
 
     Privacy does not depend on it, so long as it follows from public numbers.
 
@@ -319,7 +319,7 @@ def laplace_scale(sensitivity: int, epsilon: Fraction) -> float:
 
 @lru_cache(maxsize=256)
 def bounded_range_epsilon(mu_squared: Fraction) -> Fraction:
-    """Return about the largest epsilon of an exponential mechanism that is charged at most `mu_squared` in GDP.
+    """Return almost the largest epsilon of an exponential mechanism charged at most `mu_squared` in GDP.
 
     Parameters
     ----------

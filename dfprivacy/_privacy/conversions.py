@@ -31,7 +31,7 @@ __all__ = [
     "EPSILON_MAX",
     "SCALE_MIN",
     "SMALLEST",
-    "alpha_star",
+    "best_renyi_order",
     "delta_gauss",
     "epsilon_on_sample",
     "float_above",
@@ -144,7 +144,7 @@ def rho_budget(epsilon: float, delta: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def alpha_star(epsilon: float, delta: float) -> float:
+def best_renyi_order(epsilon: float, delta: float) -> float:
     """Return the Rényi order that is best for Gaussian noise at (`epsilon`, `delta`): its bound equals zCDP's."""
     return _best_order(rho_budget(epsilon, delta), epsilon)
 
@@ -170,12 +170,12 @@ def laplace_mu(epsilon: float) -> float:
 
 
 def pure_mu(epsilon: float) -> float:
-    """Return the largest `mu` of any `epsilon`-DP mechanism: that of randomised response."""
+    """Return the smallest `mu` for which every `epsilon`-DP mechanism is `mu`-Gaussian DP."""
     return _mu_of_tail(exp(-epsilon) / (1 + exp(-epsilon)))
 
 
 def _scaled_renyi_divergence(epsilon: float, alpha: float, log_factor: float) -> float:
-    """Return ``log(exp((alpha - 1) epsilon) factor) / (alpha - 1)``, rounded up.
+    """Return ``epsilon + log_factor / (alpha - 1)``, or ``alpha * epsilon**2 / 2`` if less, rounded up.
 
     The sum cancels when epsilon is small; there the quadratic bound for every pure mechanism takes over.
     """
@@ -201,7 +201,7 @@ def pure_renyi(epsilon: float, alpha: float) -> float:
 
 
 def rounding_delta(dimension: int, scale: float, epsilon: Fraction) -> Fraction:
-    r"""Return how much larger delta is, at most, for discrete Gaussian noise than for continuous noise.
+    r"""Return an upper bound on how much larger delta is for discrete Gaussian noise than for continuous noise.
 
     Notes
     -----
@@ -239,7 +239,7 @@ def gaussian_delta(squared_sensitivity: int, scale: float, dimension: int, epsil
 
 
 def epsilon_on_sample(epsilon: Fraction, share: Fraction) -> Fraction:
-    r"""Return the largest epsilon that a release from a secret sample may have if the table pays `epsilon`.
+    r"""Return the largest epsilon of a release from a secret sample for which the table is charged `epsilon`.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.conversions import (
     EPSILON_MAX,
     SMALLEST,
-    alpha_star,
+    best_renyi_order,
     float_below,
     mu_budget,
     renyi_budget,
@@ -58,12 +58,12 @@ if TYPE_CHECKING:
 __all__ = ["DIGITS", "NUMBER", "UNIT", "Accountant", "Accounting", "Filter", "Spent", "exact"]
 
 DIGITS = 1000
-"""The most characters of a number in text, and its largest exponent."""
+"""Largest number of characters of a number given as text, and its largest decimal exponent."""
 
 NUMBER = "Give a number, or a string such as '0.1' or '1/3'."
 
 UNIT = Fraction(1, 10**18 * lcm(*range(1, 37)))
-"""What sums count in, 6.9e-33: decimals of 18 places, and their thirds to 36ths, are multiples of it."""
+"""Unit in which charges are summed, 6.9e-33; decimals of 18 places, divided by 1 to 36, are multiples of it."""
 
 Accounting = Literal["basic", "rdp", "gdp", "portfolio"]
 
@@ -163,13 +163,13 @@ class Spent:
 
     @classmethod
     def from_list(cls, counts: list[str | None]) -> Self:
-        """Construct from the result of `to_list`."""
+        """Construct a `Spent` from the result of `to_list`."""
         return cls(tuple(None if count is None else int(count) for count in counts))
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """One privacy filter of an account.
+    """Privacy filter of an account: one way of summing privacy losses, with a cap on each sum.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class Filter:
             case "gdp":
                 caps = (_gaussian_cap(epsilon, delta),)
             case "rdp":
-                alpha = alpha_star(float_below(epsilon), float_below(delta))
+                alpha = best_renyi_order(float_below(epsilon), float_below(delta))
                 caps = (Fraction(renyi_budget(float_below(epsilon), float_below(delta), alpha)),)
             case _:
                 caps = (epsilon / 2, _gaussian_cap(epsilon / 2, delta))
@@ -236,7 +236,7 @@ _SHARES: dict[str, dict[str, Fraction]] = {
 
 @dataclass(frozen=True, slots=True)
 class Accountant:
-    """Accounting of an account: its budget, its filters and their caps, which never change.
+    """Privacy accounting of an account: its budget, its filters and their caps, which never change.
 
     Make one with `Accountant.open`. It holds no running total: that is a `Spent`, kept by the ledger.
 
@@ -321,11 +321,11 @@ class Accountant:
 
     @property
     def no_charges(self) -> Spent:
-        """Sums of an account that has released nothing: zero for each cap."""
+        """Filter sums of an account that has released nothing: zero for each cap."""
         return Spent((0,) * (sum(len(member.caps) for member in self.members) + 1))
 
     def after(self, spent: Spent, loss: PrivacyLoss) -> Spent:
-        """Return the sums after `loss` is added in every filter and in the pool, even in exhausted filters."""
+        """Return the filter sums after `loss` is added to every filter, exhausted or not, and to the pool."""
         charges = [charge for member in self.members for charge in member.charge(loss)]
         charges.append(self._pool_charge(loss))
         return Spent(
@@ -367,7 +367,7 @@ class Accountant:
         return min(1.0, *map(float, self._used_parts(spent)))
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Return the default delta of a Gaussian release of `epsilon`.
+        """Return the default delta of a Gaussian release, which is in proportion to its `epsilon`.
 
         In proportion, out of the first filter's share: so the basic filter runs out of delta no sooner than
         of epsilon. 0 if the account has no delta.
@@ -443,7 +443,7 @@ class Accountant:
         return Gaussian(steps**2, scale, 1, epsilon, delta)
 
     def describe(self) -> str:
-        """Return the guarantee in one sentence."""
+        """Return the account's privacy guarantee as a sentence."""
         delta = f" and delta = {float(self.delta):g}" if self.delta else ""
         kind = "(epsilon, delta)-" if self.delta else "epsilon-"
         return (
@@ -472,7 +472,7 @@ class Accountant:
 
     @classmethod
     def from_dict(cls, d: Mapping[str, Any]) -> Self:
-        """Construct from the result of `to_dict`, with the caps that were set when the account was opened."""
+        """Construct an accountant from the result of `to_dict`, with the caps that were set at its opening."""
         members = tuple(
             Filter(
                 name=member["name"],

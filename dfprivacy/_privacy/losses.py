@@ -62,11 +62,11 @@ class Pure(_Loss):
 
     @property
     def delta(self) -> Fraction:
-        """Delta, which is 0."""
+        """Delta of the loss, which is 0."""
         return Fraction(0)
 
     def mu_squared(self) -> Fraction | None:
-        """Return the charge under Gaussian DP; None if no finite charge suffices."""
+        """Return the charge under Gaussian DP, mu squared; None if no finite charge suffices."""
         return _squared_or_none(pure_mu(float_above(self.epsilon)))
 
     def renyi(self, alpha: float) -> Fraction | None:
@@ -90,7 +90,7 @@ class BoundedRange(Pure):
     kind = "bounded range"
 
     def mu_squared(self) -> Fraction | None:
-        """Return the charge under Gaussian DP; None if no finite charge suffices."""
+        """Return the charge under Gaussian DP, mu squared; None if no finite charge suffices."""
         return _squared_or_none(pure_mu(float_above(self.epsilon / 2)))
 
     def renyi(self, alpha: float) -> Fraction | None:
@@ -154,7 +154,7 @@ class Laplace(_Loss):
 
     @property
     def delta(self) -> Fraction:
-        """Delta, which is 0."""
+        """Delta of the loss, which is 0."""
         return Fraction(0)
 
     @property
@@ -167,7 +167,7 @@ class Laplace(_Loss):
         return float_above(self._ratio_of_steps + 1 / (4 * Fraction(self.scale) ** 2))
 
     def mu_squared(self) -> Fraction | None:
-        """Return the charge under Gaussian DP; None if no finite charge suffices."""
+        """Return the charge under Gaussian DP, mu squared; None if no finite charge suffices."""
         return _squared_or_none(
             laplace_mu(self._continuous_epsilon)
             if self.scale >= SCALE_MIN
@@ -230,7 +230,7 @@ class Gaussian(_Loss):
             )
 
     def mu_squared(self) -> Fraction:
-        """Return the charge under Gaussian DP."""
+        """Return the charge under Gaussian DP, mu squared."""
         return self.squared_sensitivity / (Fraction(self.scale) ** 2 - Fraction(1, 11))
 
     def renyi(self, alpha: float) -> Fraction:
@@ -257,7 +257,7 @@ class Approximate(_Loss):
         _check_delta(self.delta)
 
     def mu_squared(self) -> Fraction | None:
-        """Return the charge under Gaussian DP; None if no finite charge suffices."""
+        """Return the charge under Gaussian DP, mu squared; None if no finite charge suffices."""
         return Pure(self.epsilon).mu_squared()
 
     def renyi(self, alpha: float) -> Fraction | None:

@@ -58,7 +58,7 @@ class Arc:
 
     @classmethod
     def within(cls, epsilon: Fraction, *, places: int, reach: int = 0) -> Arc:
-        """Construct the law whose ratio of weights is closest to e^epsilon and not above it.
+        """Construct the law whose ratio of weights, inside to outside, is closest to e^epsilon and not above it.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Arc:
         return excess * math.sin(math.pi * self.length / self.places) / math.sin(math.pi / self.places)
 
     def sample(self, labels: NDArray[np.int64], chance: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the reported positions of true ones, given uniform random integers from 0 to `weight` - 1."""
+        """Return a reported position for each true one, given uniform random integers from 0 to `weight` - 1."""
         on_arc = self.length * self.inside
         beyond = self.length + (chance - on_arc) // self.outside
         offset = np.where(chance < on_arc, chance // self.inside, beyond)
@@ -140,7 +140,7 @@ def check_labels(labels: NDArray[np.int64], arc: Arc) -> None:
 
 
 def _exp_below(epsilon: Fraction) -> Fraction:
-    """Return a fraction just below e^epsilon."""
+    """Return a fraction just below e^epsilon, or just below e^100 if epsilon is larger."""
     floor = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
     below = floor.divide(Decimal(epsilon.numerator), Decimal(epsilon.denominator))
     if below > 100:  # noqa: PLR2004 - more than any weights can be apart

@@ -59,7 +59,7 @@ __all__ = [
 K = TypeVar("K", bound="Hashable")
 
 HIDDEN = -(2**63)
-"""What stands in place of a noisy number that nobody sees."""
+"""Value that stands in place of a noisy number that is not revealed."""
 
 _PIECE = 4096  # draws of a thread, which take a hundred times as long as starting it
 
@@ -215,7 +215,7 @@ class FromLaplace:
         return _keys_reaching(counts, self.laplace(_counts_as_array(counts), scale), threshold)
 
     def survey(self: Sampler, counts: Mapping[K, int], scale: float, threshold: int) -> dict[K, int]:
-        """Add Gaussian noise to the counts of keys, and return the counts that reach a threshold, sorted by key."""
+        """Add Gaussian noise to the counts of keys, and return the keys whose noisy count reaches a threshold."""
         return _keys_reaching(counts, self.gaussian(_counts_as_array(counts), scale), threshold)
 
     def sparse_counts(
@@ -249,7 +249,7 @@ class OpenDPSampler(FromLaplace):
 
     @cached_property
     def name(self) -> str:
-        """OpenDP and its version."""
+        """OpenDP's version, and the noise that it draws."""
         return (
             f"OpenDP {version('opendp')}: discrete Laplace and Gaussian from the operating system's secure source"
         )
@@ -300,7 +300,7 @@ class OpenDPSampler(FromLaplace):
         return secrets.randbelow(n)
 
     def generator(self) -> np.random.Generator:
-        """Return a generator with a secret seed."""
+        """Return a NumPy generator with a secret seed."""
         return np.random.default_rng(secrets.randbits(256))
 
 
@@ -383,7 +383,7 @@ def sampler() -> Sampler:
 
 @contextmanager
 def use_sampler(replacement: Sampler) -> Iterator[Sampler]:
-    """Use another sampler in this context only, for `dfprivacy.testing` and the audit."""
+    """Replace the sampler within a ``with`` block, for `dfprivacy.testing` and the audit."""
     token = _SAMPLER.set(replacement)
     try:
         yield replacement

@@ -16,7 +16,7 @@ from starlette.routing import Route
 from dfprivacy._call.wire import PROTOCOL, answer_about_account, write_error
 from dfprivacy._table.frames import redact_errors
 from dfprivacy.errors import ArgumentError, AwaitingApproval, BudgetError, DPError, LedgerError, ReadError
-from dfprivacy.server.desk import Desk, HTTPError
+from dfprivacy.server.desk import HTTPError, SharedState
 from dfprivacy.server.page import page_routes
 from dfprivacy.server.questions import UNREADABLE, answer_question, views_of
 
@@ -37,7 +37,7 @@ _STATUS = {BudgetError: 402, LedgerError: 503, ReadError: 503}  # of other error
 def _as_json_response(
     handle: Callable[[Request], Awaitable[Any]], ledger: str
 ) -> Callable[[Request], Awaitable[JSONResponse]]:
-    """Decorate a handler to send results and errors as JSON, without tracebacks and the ledger's address."""
+    """Decorate a handler to send its result or error as JSON, without a traceback or the ledger's address."""
 
     def refused(error: DPError, status: int) -> tuple[dict[str, str], int]:
         return {key: text.replace(ledger, "of the server") for key, text in write_error(error).items()}, status
@@ -69,34 +69,34 @@ def _as_json_response(
 
 
 def make_app(held: ServedTables) -> Starlette:
-    """Return the server's HTTP application, with the routes for analysts and the custodian's page."""
-    desk = Desk(held)
+    """Return the server's HTTP application: the routes for analysts, and the custodian's web pages."""
+    shared = SharedState(held)
     answered = partial(_as_json_response, ledger=held.ledger.where)
 
     @answered
     async def hello(request: Request) -> Any:
-        await desk.holder(request)
+        await shared.holder(request)
         return {"dfprivacy": version("dfprivacy"), "protocol": PROTOCOL}
 
     @answered
     async def tables(request: Request) -> Any:
-        return [{"name": name} for name in views_of(held, await desk.holder(request))]
+        return [{"name": name} for name in views_of(held, await shared.holder(request))]
 
     @answered
     async def table(request: Request) -> Any:
-        holder = await desk.holder(request)
-        return await desk.work(holder, lambda: describe_table(desk.view(request.path_params["name"], holder)))
+        holder = await shared.holder(request)
+        return await shared.work(holder, lambda: describe_table(shared.view(request.path_params["name"], holder)))
 
     @answered
     async def ask(request: Request) -> Any:
-        holder, plain = await desk.holder(request), await desk.body(request)
-        view = desk.view(request.path_params["name"], holder)
-        return {"release": await desk.work(holder, lambda: answer_question(held, holder, view, plain).to_dict())}
+        holder, plain = await shared.holder(request), await shared.body(request)
+        view = shared.view(request.path_params["name"], holder)
+        return {"release": await shared.work(holder, lambda: answer_question(held, holder, view, plain).to_dict())}
 
     @answered
     async def account(request: Request) -> Any:
-        holder, plain = await desk.holder(request), await desk.body(request)
-        paying = desk.account(request.path_params["name"], holder)
+        holder, plain = await shared.holder(request), await shared.body(request)
+        paying = shared.account(request.path_params["name"], holder)
 
         def known() -> Any:
             try:
@@ -109,13 +109,13 @@ def make_app(held: ServedTables) -> Starlette:
                     "Use a client with the same version of dfprivacy as the server.",
                 ) from None
 
-        return {"answer": await desk.work(holder, known)}
+        return {"answer": await shared.work(holder, known)}
 
     @answered
     async def public(request: Request) -> Any:
-        holder = await desk.holder(request)
-        view = desk.view(request.path_params["name"], holder)
-        return await desk.work(holder, lambda: public_columns(view))
+        holder = await shared.holder(request)
+        view = shared.view(request.path_params["name"], holder)
+        return await shared.work(holder, lambda: public_columns(view))
 
     routes = [
         Route("/v1/hello", hello),
@@ -125,13 +125,13 @@ def make_app(held: ServedTables) -> Starlette:
         Route("/v1/public/{name:path}", public),
         Route("/v1/ask/{name:path}", ask, methods=["POST"]),
         Route("/v1/account/{name:path}", account, methods=["POST"]),
-        *page_routes(desk),
+        *page_routes(shared),
     ]
     return Starlette(routes=routes)
 
 
 def public_columns(view: PrivateFrame) -> dict[str, list[Any]]:
-    """Return the values of the columns that are declared public, with which clients compute plans."""
+    """Return the values of the columns that are declared public, by name; clients compute plans from them."""
     table = view._target.table  # noqa: SLF001 - a view of ours
     names = [
         name
@@ -143,14 +143,14 @@ def public_columns(view: PrivateFrame) -> dict[str, list[Any]]:
 
 
 def _plain_value(value: Any) -> Any:
-    """Convert a public value to a JSON value: a missing number to null, a date to text."""
+    """Convert a public value to a JSON value: a number that is not finite to null, a date to text."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, str | int) else str(value)
 
 
 def describe_table(view: PrivateFrame) -> dict[str, Any]:
-    """Return the schema of a table, and its account's budget and accounting, for a client."""
+    """Return the schema of a table, and the budget and accounting of its account, as JSON values for a client."""
     target = view._target  # noqa: SLF001 - a view of ours
     account, default = target.account, target.default_epsilon
     return {

@@ -31,7 +31,7 @@ _WIDE = 1000  # characters of a line
 
 
 def add_commands(commands: Any) -> None:
-    """Add the server's commands to argparse's subparsers."""
+    """Add the commands ``serve`` and ``analysts`` to the subparsers of the command line."""
     serving = commands.add_parser("serve", help="hold tables, and answer analysts who connect to them")
     serving.add_argument("config", nargs="?", help="the file that names the tables and the ledger")
     serving.add_argument(
@@ -48,7 +48,7 @@ def add_commands(commands: Any) -> None:
     analysts.add_argument("name", nargs="?", help="the analyst's name")
     analysts.add_argument("--cap", help="the share of the account's budget that the analyst may spend, such as 0.5")
     analysts.add_argument(
-        "--account", help="the account of which the analyst may spend a share; default: the only account"
+        "--account", help="the account whose budget the analyst may spend a share of; default: the only account"
     )
     analysts.add_argument("--expires", help="the last day on which the token counts, such as 2027-01-01")
     analysts.add_argument("--tables", help="the tables that the analyst may ask, such as visits,labs; default: all")
@@ -65,7 +65,7 @@ def add_commands(commands: Any) -> None:
 
 def _run_serve(options: argparse.Namespace) -> None:
     if options.demo == bool(options.config):
-        options.usage("name a file, or --demo")
+        options.usage("name a configuration file, or pass --demo")
     if options.host not in HERE and not options.certfile:
         print(
             f"Warning: {visible(options.host)} is no address of this machine alone, and there is no --certfile. "
@@ -81,7 +81,7 @@ def _run_serve(options: argparse.Namespace) -> None:
 
 
 def _serve_demo(*about: Any) -> None:
-    """Serve the demo's survey table, with a temporary ledger."""
+    """Serve the demo's survey table with a temporary ledger, until the process is interrupted."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the ledger is thrown away
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "demo.sqlite")
@@ -114,9 +114,9 @@ def _run_analysts(options: argparse.Namespace) -> int:
         options.usage("add NAME, list, or revoke NAME")
     of_add = options.cap, options.account, options.expires, options.tables, options.oidc, options.custodian
     if options.action != "add" and any(of_add):
-        options.usage("--cap, --account, --expires, --tables, --oidc and --custodian are of add")
+        options.usage("--cap, --account, --expires, --tables, --oidc and --custodian can be used with add only")
     if options.custodian and (options.cap, options.tables, options.oidc) != (None, None, False):
-        options.usage("a custodian asks nothing, and has no --cap, no --tables and no --oidc")
+        options.usage("--custodian cannot be used with --cap, --tables or --oidc, as a custodian asks no questions")
     ledger = open_ledger(options.ledger)
     if options.action == "list":
         rows = [
@@ -145,20 +145,20 @@ def _run_analysts(options: argparse.Namespace) -> int:
     tables = None if options.tables is None else [each.strip() for each in options.tables.split(",")]
     if options.oidc:
         add_identity(ledger, name, expires=options.expires, tables=tables)
-        print(visible(f"{name} was added: who is called so by the identity provider can ask."))
+        print(visible(f"{name} was added: the user of this name at the identity provider can ask questions."))
         return 0
     role: Role = "custodian" if options.custodian else "analyst"
     token = make_token(ledger, name, role=role, expires=options.expires, tables=tables)
-    print(visible(f"The token of {name}, which is shown this once:"), token, sep="\n")
+    print(visible(f"The token of {name}, which is shown only once:"), token, sep="\n")
     return 0
 
 
 def _give_share(ledger: Ledger, name: str, options: argparse.Namespace) -> None:
-    """Assign an analyst a share of an account's budget, which cannot be changed later."""
+    """Assign to an analyst a share of an account's budget; the share cannot be changed later."""
     cap, accounts = positive_price("--cap", options.cap), ledger.accounts()
     if options.account is None and len(accounts) != 1:
         raise ArgumentError(
-            f"The ledger {ledger.where} has {len(accounts)} accounts.",
+            f"The ledger {ledger.where} has {len(accounts)} accounts, and none was named.",
             "Name one: --account NAME. An account is opened when its table is first served.",
         )
     account = accounts[0] if options.account is None else ledger.account(options.account)

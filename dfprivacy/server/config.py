@@ -95,7 +95,7 @@ def read_config(path: str | os.PathLike[str]) -> ServedTables:
     if plain or not isinstance(tables, dict) or not tables or not isinstance(limits, dict) or {*limits} - known:
         strange = next(iter([*plain, *({*limits} - known if isinstance(limits, dict) else ())]), "tables")
         raise ArgumentError(
-            f"The file {file} has an unknown or unusable key, {strange!r}.",
+            f"The file {file} has the unknown key {strange!r}, or a key with a value that cannot be used.",
             f"Write ledger, approve, [oidc], [limits] with {', '.join(sorted(known))}, and [tables.NAME] with "
             "data and schema.",
         )
@@ -111,26 +111,26 @@ def read_config(path: str | os.PathLike[str]) -> ServedTables:
 
 
 def _read_issuer(file: Path, said: Any) -> Issuer:
-    """Return the identity provider that the section [oidc] of the file describes."""
+    """Return the identity provider that the section [oidc] of the configuration file describes."""
     keys = {*said} if isinstance(said, Mapping) else set()
     if not {"issuer", "audience"} <= keys <= {"issuer", "audience", "claim"} or not all(
         isinstance(each, str) and each for each in said.values()
     ):
         raise ArgumentError(
-            f"In {file}, [oidc] does not say which identity provider it is.",
+            f"In {file}, the section [oidc] lacks issuer or audience, or has a key or value that cannot be used.",
             'Write issuer = "https://..." and audience = "..."; if analysts are not named by email, claim = "...".',
         )
     return Issuer(**said)
 
 
 def _protected_view(file: Path, name: str, said: Any, ledger: str | None) -> PrivateFrame:
-    """Protect a table that the file names, and return its view."""
+    """Protect a table that the configuration file names, and return its view."""
     keys = {*said} if isinstance(said, Mapping) else set()
     if not {"data", "schema"} <= keys <= {"data", "schema", "table"} or not all(
         isinstance(each, str) for each in said.values()
     ):
         raise ArgumentError(
-            f"In {file}, [tables.{name}] does not say what the table is.",
+            f"In {file}, [tables.{name}] lacks data or schema, or has a key or value that cannot be used.",
             "Write data = FILE and schema = FILE; for a database, data = FILE or ADDRESS, table = NAME and schema.",
         )
     schema = file.parent / said["schema"]

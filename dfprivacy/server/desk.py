@@ -1,4 +1,4 @@
-"""Shared state of a server's requests: authentication, rate limits, tables and worker threads."""
+"""State that all requests to a server share: authentication, rate limits, tables and worker threads."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from dfprivacy.server.config import ServedTables
     from dfprivacy.view import PrivateFrame
 
-__all__ = ["Desk", "HTTPError"]
+__all__ = ["HTTPError", "SharedState"]
 
 
 class HTTPError(Exception):
-    """Refusal of a request with an HTTP status, before its content is used."""
+    """Error with an HTTP status, for a request that is refused before its content is used."""
 
     def __init__(self, status: int, what: str, hint: str) -> None:
         super().__init__(what)
@@ -38,15 +38,15 @@ class HTTPError(Exception):
 
 
 @dataclass
-class Desk:
-    """Shared state of all requests: the tables, and each analyst's recent requests and running work.
+class SharedState:
+    """State that all requests share: the tables, and each analyst's recent requests and running tasks.
 
     Attributes
     ----------
     held : ServedTables
         The tables, the ledger and the limits.
     deciding : Lock
-        ServedTables by whoever approves or refuses a question.
+        Held while a custodian's approval or refusal of a question is carried out.
     """
 
     held: ServedTables
@@ -62,7 +62,7 @@ class Desk:
     # ---- who
 
     async def holder(self, request: Request) -> Holder:
-        """Return the analyst whose token a request carries; raise an `HTTPError` for any other request."""
+        """Return the analyst whose token a request has; raise an `HTTPError` for any other request."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = None
         if scheme.lower() == "bearer" and token:
@@ -72,7 +72,7 @@ class Desk:
         if holder.role != "analyst":
             raise HTTPError(
                 403,
-                "A custodian's token is for the page, and asks nothing.",
+                "This is a custodian's token, which opens the custodian's page and cannot ask questions.",
                 "Add an analyst: dfprivacy analysts add.",
             )
         self._count(holder.name)
@@ -91,7 +91,7 @@ class Desk:
         while times and times[0] < now - 60:
             times.pop(0)
         if len(times) >= self.held.limits.per_minute:
-            raise HTTPError(429, f"{len(times)} requests came in one minute.", "Wait a minute, and ask again.")
+            raise HTTPError(429, f"{len(times)} requests came within one minute.", "Wait a minute, and ask again.")
         times.append(now)
 
     # ---- what
@@ -117,21 +117,21 @@ class Desk:
             ) from None
 
     def view(self, name: str, holder: Holder) -> PrivateFrame:
-        """Return the view of a table that charges an analyst; raise an `HTTPError` if it is not open to them."""
+        """Return a table's view that charges an analyst; raise an `HTTPError` if the analyst may not ask it."""
         theirs = views_of(self.held, holder)
         if name not in theirs:
             raise HTTPError(404, "There is no such table.", f"Your tables are {[*theirs]!r}.")
         return view_for(theirs, name, holder.name)
 
     def account(self, name: str, holder: Holder) -> Account:
-        """Return a table's account; for an analyst limited to some tables, with this analyst's questions only."""
+        """Return a table's account; to an analyst limited to some tables it shows only that analyst's questions."""
         account = self.view(name, holder)._target.account  # noqa: SLF001 - a view of ours
         return account if holder.tables is None else OwnAccount(**vars(account), theirs=holder.tables)
 
     # ---- work
 
     async def work(self, holder: Holder, task: Callable[[], Any]) -> Any:
-        """Run a task for an analyst in a worker thread, within the limits of concurrent tasks."""
+        """Run a task for an analyst in a worker thread; wait while too many tasks are running."""
         own = self._of_analyst.setdefault(holder.name, anyio.CapacityLimiter(self.held.limits.at_once))
         async with own:
             return await to_thread.run_sync(task, limiter=self._workers)

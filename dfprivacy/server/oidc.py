@@ -34,7 +34,7 @@ _LARGEST = 1 << 20  # bytes of what it publishes
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Handler that follows no redirect, as its target might be without TLS."""
+    """Handler of HTTP redirects that follows none, as a redirect might lead to an address without TLS."""
 
     def redirect_request(self, *_: Any) -> None:
         """Return None, so that a redirect raises an HTTP error."""
@@ -42,7 +42,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 @dataclass
 class Issuer:
-    """An identity provider whose tokens are accepted.
+    """OpenID Connect identity provider whose tokens are accepted.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class Issuer:
     def __post_init__(self) -> None:
         if not _is_safe(self.issuer):
             raise ArgumentError(
-                f"issuer{quoted(self.issuer)} is no address with https://, nor one of this machine.",
+                f"issuer{quoted(self.issuer)} is neither an https:// address nor an address of this machine.",
                 "Write the identity provider's address as its tokens have it in `iss`.",
             )
         try:
@@ -86,7 +86,7 @@ class Issuer:
         _ = cryptography, jwt
 
     def analyst(self, token: str) -> str | None:
-        """Return the analyst whom a token names; None if it is not the provider's, not for this server, or expired.
+        """Return the analyst whom a token names; None if it is not the provider's, expired, or for another server.
 
         Raises
         ------
@@ -122,7 +122,7 @@ class Issuer:
         return name
 
     def _key_by_id(self, key_id: Any) -> PyJWK | None:
-        """Return the provider's key of an id; None if unknown. Keys are fetched again at most once a minute."""
+        """Return the provider's key with an id; None if unknown. Keys are fetched again at most once a minute."""
         if not isinstance(key_id, str):
             return None
         if key_id not in self._keys or time.monotonic() - self._got > _OLD:

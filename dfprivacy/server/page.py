@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy.release import Release
     from dfprivacy.server.config import ServedTables
-    from dfprivacy.server.desk import Desk
+    from dfprivacy.server.desk import SharedState
 
     Handler = Callable[["CustodianRequest"], Response]
 
@@ -69,11 +69,11 @@ _drawing = threading.Lock()  # pyplot is one for all threads
 
 @dataclass(frozen=True)
 class CustodianRequest:
-    """A request of a custodian who has logged in.
+    """Request of a custodian who has logged in to the web pages.
 
     Attributes
     ----------
-    desk : Desk
+    shared : SharedState
         What all requests share.
     custodian : str
         Who asks.
@@ -83,7 +83,7 @@ class CustodianRequest:
         The address's and the form's fields.
     """
 
-    desk: Desk
+    shared: SharedState
     custodian: str
     csrf: str
     query: Mapping[str, str]
@@ -91,17 +91,17 @@ class CustodianRequest:
 
     @property
     def ledger(self) -> Ledger:
-        """Ledger of the server."""
-        return self.desk.held.ledger
+        """Ledger of the tables that the server holds."""
+        return self.shared.held.ledger
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
-        """Return the response of a template, filled with the given values."""
+        """Return an HTML response: a template filled with the given values."""
         about = {"custodian": self.custodian, "csrf": self.csrf, "page": template}
         return HTMLResponse(_templates().get_template(f"{template}.html").render(**about, **values), status)
 
     @property
     def page(self) -> int:
-        """Page number of a list that is shown in pages, from 1."""
+        """Number of the requested page of a list, from 1."""
         text = self.query.get("page", "")
         return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < _FIELDS else 1
 
@@ -113,24 +113,24 @@ class _Logins:
     All forms hold a keyed hash of that number, which no other page can compute.
     """
 
-    desk: Desk
+    shared: SharedState
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     _tokens: dict[str, tuple[str, float]] = field(default_factory=dict)
 
     def csrf(self, cookie: str) -> str:
-        """Return the token against cross-site request forgery that the forms sent with a cookie must hold."""
+        """Return the token against cross-site request forgery that belongs to a cookie and that forms must send."""
         return hmac.new(self._secret, cookie.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
 
     def _was_sent_from_here(self, cookie: str, form: Mapping[str, str]) -> bool:
         return hmac.compare_digest(form.get("csrf", "").encode(errors="surrogatepass"), self.csrf(cookie).encode())
 
     def _custodian_of(self, token: str) -> Holder | None:
-        """Return the custodian to whom a token belongs; None if it is no custodian's valid token."""
-        holder = holder_of(self.desk.held.ledger, token.strip())
+        """Return the custodian to whom a token belongs; None if it is invalid or an analyst's."""
+        holder = holder_of(self.shared.held.ledger, token.strip())
         return holder if holder is not None and holder.role == "custodian" else None
 
     def _logged_in(self, cookie: str) -> Holder | None:
-        """Return the custodian who is logged in with a cookie; None if the token or the login has expired."""
+        """Return the custodian who is logged in with a cookie; None if nobody is, or if the login has expired."""
         token, since = self._tokens.get(cookie, ("", 0.0))
         return self._custodian_of(token) if token and time.monotonic() - since < _SECONDS else None
 
@@ -143,15 +143,15 @@ class _Logins:
             if holder is None:
                 return _with_headers(RedirectResponse("login", 303))
             form = await _read_form(request)
-            asked = CustodianRequest(self.desk, holder.name, self.csrf(cookie), request.query_params, form)
+            asked = CustodianRequest(self.shared, holder.name, self.csrf(cookie), request.query_params, form)
             if request.method == "POST" and not self._was_sent_from_here(cookie, form):
                 return _with_headers(asked.show("error", 403, what=_FOREIGN))
-            return _with_headers(await self.desk.work(holder, lambda: _respond_or_show_error(handle, asked)))
+            return _with_headers(await self.shared.work(holder, lambda: _respond_or_show_error(handle, asked)))
 
         return respond
 
     async def login(self, request: Request) -> Response:
-        """Show the login form, or check the token that was sent with it."""
+        """Return the login form, or check the token that was sent with it and log the custodian in."""
         cookie, said = request.cookies.get(_COOKIE) or secrets.token_urlsafe(32), ""
         if request.method == "POST":
             form = await _read_form(request)
@@ -170,7 +170,7 @@ class _Logins:
         return _with_cookie(HTMLResponse(page, 403 if said else 200), request, cookie)
 
     async def logout(self, request: Request) -> Response:
-        """End a custodian's login."""
+        """Log a custodian out, and return a redirect to the login form."""
         cookie = request.cookies.get(_COOKIE, "")
         if self._was_sent_from_here(cookie, await _read_form(request)):
             self._tokens.pop(cookie, None)
@@ -179,7 +179,7 @@ class _Logins:
 
 @cache
 def _templates() -> Environment:
-    """Return the environment of the HTML templates, which escapes text and shows hidden characters."""
+    """Return the Jinja environment of the HTML templates; it escapes text and makes hidden characters visible."""
     return Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -190,9 +190,9 @@ def _templates() -> Environment:
     )
 
 
-def page_routes(desk: Desk) -> list[Route]:
+def page_routes(shared: SharedState) -> list[Route]:
     """Return the routes of the custodian's web pages."""
-    door = _Logins(desk)
+    door = _Logins(shared)
     shown: dict[str, Handler] = {
         "/": _overview,
         "/questions": _questions,
@@ -228,7 +228,7 @@ def _with_cookie(response: Response, request: Request, cookie: str) -> Response:
 
 
 async def _read_form(request: Request) -> dict[str, str]:
-    """Return the fields of a form; none if it is not valid, or too long."""
+    """Return the fields of a form; an empty dictionary if the form is not valid or too long."""
     content = bytearray()
     async for part in request.stream():
         content += part
@@ -262,7 +262,7 @@ def _overview(asked: CustodianRequest) -> Response:
         }
         for account in asked.ledger.accounts()
     ]
-    held = asked.desk.held
+    held = asked.shared.held
     return asked.show(
         "overview",
         accounts=accounts,
@@ -285,7 +285,7 @@ def _share(analyst: str, epsilon: Any, remaining: Any) -> dict[str, Any]:
 
 
 def _selected_account(asked: CustodianRequest) -> Account:
-    """Return the account that the page's address names, or the ledger's first account."""
+    """Return the account that the query of the address names, or else the ledger's first account."""
     accounts = asked.ledger.accounts()
     return asked.ledger.account(asked.query.get("account") or (accounts[0].name if accounts else ""))
 
@@ -328,7 +328,7 @@ def _question(asked: CustodianRequest) -> Response:
     if not calls:
         return asked.show("error", 404, what="There is no such question.")
     releases = list(Releases(account, wanted))
-    release = _with_labels(asked.desk.held, releases[-1]) if releases else None
+    release = _with_labels(asked.shared.held, releases[-1]) if releases else None
     return asked.show(
         "question",
         account=account.name,
@@ -377,7 +377,7 @@ def _waiting(asked: CustodianRequest) -> Response:
     for each in every[first : first + PAGE]:
         item: dict[str, Any] = {"each": each, "at": f"{each.at:%Y-%m-%d %H:%M}", "price": "", "explanation": None}
         try:
-            question = each.question(asked.desk.held)
+            question = each.question(asked.shared.held)
             explanation = question.explain()
             item["text"], item["left"] = each.text, f"{explanation.left:g}"
             item["price"] = f"{explanation.epsilon:g}"
@@ -388,7 +388,7 @@ def _waiting(asked: CustodianRequest) -> Response:
     return asked.show(
         "waiting",
         shown=shown,
-        approve=asked.desk.held.approve,
+        approve=asked.shared.held.approve,
         total=len(every),
         number=asked.page,
         newer=f"waiting?page={asked.page - 1}" if asked.page > 1 else "",
@@ -397,9 +397,9 @@ def _waiting(asked: CustodianRequest) -> Response:
 
 
 def _decide(asked: CustodianRequest) -> Response:
-    """Approve or refuse a waiting question."""
-    held, number = asked.desk.held, asked.form.get("number", "")
-    with asked.desk.deciding:  # one after the other: none is asked twice
+    """Approve or refuse a waiting question, as the form says, and return a redirect."""
+    held, number = asked.shared.held, asked.form.get("number", "")
+    with asked.shared.deciding:  # one after the other: none is asked twice
         if asked.form.get("decision") == "approve":
             found = approve_question(held, number, asked.custodian)
             if found is not None:

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 UNREADABLE = ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError
-"""What reading raises for what no client writes."""
+"""Errors that reading a request may raise if no dfprivacy client wrote it."""
 
 _asking: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
 _guard, _noting = threading.Lock(), threading.Lock()
@@ -52,7 +52,7 @@ _guard, _noting = threading.Lock(), threading.Lock()
 
 @dataclass(frozen=True)
 class OwnAccount(Account):
-    """An account as shown to an analyst who is limited to some tables: without other analysts' questions.
+    """Account as shown to an analyst who is limited to some tables: without other analysts' questions.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class OwnAccount(Account):
         return [each for each in super().tables() if each.name in self.theirs]
 
     def answer(self, *questions: str) -> KeptAnswer | None:
-        """Return the newest answer to the first answered question; None if another analyst asked that question."""
+        """Return what `Account.answer` returns; None if the call that it answers is another analyst's."""
         found = super().answer(*questions)
         return found if found is not None and self._is_own(found.call) else None
 
@@ -93,21 +93,21 @@ class OwnAccount(Account):
     def calls(
         self, wanted: CallSelection, last: int | None = None, *, answered: bool = False, skipped: int = 0
     ) -> list[CallRecord]:
-        """Return the calls of the analyst."""
+        """Return the records of the analyst's calls."""
         return super().calls(self._own_calls(wanted), last, answered=answered, skipped=skipped)
 
     def _is_own(self, call: str) -> bool:
         return bool(self.calls(CallSelection(call=call), 1))
 
     def _own_calls(self, wanted: CallSelection) -> CallSelection:
-        """Return a selection of calls restricted to the analyst's; an empty one if it selects another analyst's."""
+        """Return a selection restricted to the analyst's calls; it is empty if it named another analyst."""
         theirs = wanted.analyst is None or name_key(wanted.analyst) == name_key(self.asker)
         return replace(wanted, analyst=self.asker) if theirs else replace(wanted, call="")
 
 
 @dataclass(frozen=True)
 class WaitingQuestion:
-    """A question that waits for the custodian's approval.
+    """Question of an analyst that waits for the custodian's approval.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class WaitingQuestion:
     plain: Any
 
     def question(self, held: ServedTables) -> Question:
-        """Return the question, with the account charged as when its analyst asks it."""
+        """Return the question, for an account that charges the analyst who asked it."""
         return _read_plain(held.views, view_for(held.views, self.table, self.analyst, self.number), self.plain)
 
     @property
@@ -143,7 +143,7 @@ def views_of(held: ServedTables, holder: Holder) -> dict[str, PrivateFrame]:
 
 
 def view_for(views: Mapping[str, PrivateFrame], table: str, analyst: str, request: str = "") -> PrivateFrame:
-    """Return the view of a table that charges the given analyst."""
+    """Return a table's view that charges the given analyst."""
     if table not in views:
         raise ArgumentError("There is no such table.", f"The tables are {[*views]!r}.")
     target = views[table]._target  # noqa: SLF001 - a view of ours
@@ -151,7 +151,7 @@ def view_for(views: Mapping[str, PrivateFrame], table: str, analyst: str, reques
 
 
 def _read_plain(views: Mapping[str, PrivateFrame], view: PrivateFrame, plain: Any) -> Question:
-    """Make a question from plain JSON values; raise an `ArgumentError` if they are not a valid question."""
+    """Construct a question from JSON values; raise an `ArgumentError` if they are not a valid question."""
     try:
         wanted = PlainQuestion.read(plain)
     except DPError:
@@ -165,7 +165,7 @@ def _read_plain(views: Mapping[str, PrivateFrame], view: PrivateFrame, plain: An
 
 
 def answer_question(held: ServedTables, holder: Holder, view: PrivateFrame, plain: Any) -> Release:
-    """KeptAnswer a question; where approval is needed, only if it costs nothing or was approved.
+    """Answer an analyst's question; if approval is required, only if it is free or was approved.
 
     Raises
     ------
@@ -197,12 +197,12 @@ def answer_question(held: ServedTables, holder: Holder, view: PrivateFrame, plai
         waiting = [each.number for each in waiting_questions(held.ledger) if each.analyst == account.asker]
         if number not in waiting and len(waiting) >= held.limits.waiting:
             raise ArgumentError(
-                f"{len(waiting)} of your questions wait for the custodian's approval already.",
-                "Ask it again when the custodian has decided on some of them.",
+                f"{len(waiting)} of your questions are waiting for the custodian's approval, and no more can.",
+                "Ask again when the custodian has decided on some of them.",
             )
         held.ledger.record("asked", number, written)
     raise AwaitingApproval(
-        f"The question waits for the custodian's approval, under the number {number}.", "Ask it again later."
+        f"The question waits for the custodian's approval, with the number {number}.", "Ask it again later."
     )
 
 
@@ -215,7 +215,7 @@ def _lock_of_question(question: Question) -> AbstractContextManager[Any]:
 
 
 def _approved_answer(account: Account, number: str) -> Release | None:
-    """Return the kept answer to an approved question, even if equal questions are otherwise answered anew."""
+    """Return the kept answer to the question with a number, even if it has fresh=True; None if there is none."""
     for call in account.askers(number):
         for kept in account.newest_answers(CallSelection(call=call), 1):
             release = Release.from_dict(kept.release)
@@ -237,7 +237,7 @@ def waiting_questions(ledger: Ledger) -> list[WaitingQuestion]:
 
 
 def approve_question(held: ServedTables, number: str, custodian: str) -> tuple[str, str] | None:
-    """Ask a waiting question on behalf of its analyst, who is charged, and keep the answer in the ledger.
+    """Approve a waiting question: ask it, charge its analyst, and keep the answer in the ledger.
 
     Returns
     -------
@@ -267,6 +267,6 @@ def _find_waiting(held: ServedTables, number: str) -> WaitingQuestion:
     found = next((each for each in waiting_questions(held.ledger) if each.number == number), None)
     if found is None:
         raise ArgumentError(
-            "The question waits no longer: it was approved or refused.", "Reload the list of waiting questions."
+            "No question with this number is waiting: it was approved or refused.", "Reload the list of questions."
         )
     return found

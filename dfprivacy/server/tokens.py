@@ -34,7 +34,7 @@ _BYTES = 32  # of chance
 
 @dataclass(frozen=True)
 class Holder:
-    """Holder of an access token: an analyst or a custodian.
+    """Analyst or custodian who has an access token, with the token's last day and tables.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Holder:
     oidc: bool = False
     revoked: bool = False
 
-    def counts_on(self, day: dt.date) -> bool:
+    def is_valid_on(self, day: dt.date) -> bool:
         """Return whether the token is valid on a day: neither revoked nor expired."""
         return not self.revoked and (not self.expires or day <= dt.date.fromisoformat(self.expires))
 
@@ -91,7 +91,7 @@ def make_token(
 def add_identity(
     ledger: Ledger, name: str, *, expires: str | None = None, tables: Sequence[str] | None = None
 ) -> None:
-    """Add an analyst by the name that the identity provider uses; raise errors as `make_token` does."""
+    """Add an analyst by the name that the identity provider uses; raise the errors of `make_token`."""
     digest = secrets.token_hex(_BYTES)  # of no token that anybody could find
     ledger.record("oidc", _record_holder(ledger, digest, name, expires, tables, oidc=True), digest)
 
@@ -99,7 +99,7 @@ def add_identity(
 def _record_holder(
     ledger: Ledger, digest: str, name: str, expires: str | None, tables: Sequence[str] | None, **more: Any
 ) -> str:
-    """Record the holder of a token, its last day and its tables under its digest; return the holder's name."""
+    """Record a token's holder, last day and tables in the ledger, by the token's digest; return the name."""
     name = checked_analyst(name)
     try:
         until = "" if expires is None else dt.date.fromisoformat(expires).isoformat()
@@ -120,7 +120,7 @@ def holder_of(ledger: Ledger, token: str) -> Holder | None:
 
 
 def holder_named(ledger: Ledger, name: str) -> Holder | None:
-    """Return the analyst with a name at the identity provider; None if unknown, revoked or expired."""
+    """Return the analyst whose name at the identity provider is given; None if unknown, revoked or expired."""
     added = (each.value for each in ledger.records_about(name) if each.event == "oidc")
     return next(filter(None, (_holder(ledger, digest) for digest in added)), None)
 
@@ -131,7 +131,7 @@ def _holder(ledger: Ledger, digest: str) -> Holder | None:
     if given is None:
         return None
     holder = Holder(**json.loads(given.value), revoked=any(each.event == "revoked" for each in made))
-    return holder if holder.counts_on(dt.datetime.now(dt.UTC).date()) else None
+    return holder if holder.is_valid_on(dt.datetime.now(dt.UTC).date()) else None
 
 
 def revoke_tokens(ledger: Ledger, name: str) -> int:

@@ -420,7 +420,7 @@ def test_people_of_many_rows_have_noise_for_all_of_them(neighbors):
     found = view.known_keys("x", domain="[a-z]", epsilon=500)
 
     [said] = found.privacy.noise
-    assert re.search("rows of each key of x among 26, shown if at least ", " ".join(repr(plan).split()))
+    assert re.search("rows of each key of x in a domain of 26, shown if at least ", " ".join(repr(plan).split()))
     assert 3 * RELATIONS[neighbors] == said.sensitivity
     assert {"a": 3, "b": 1} == dict(zip(found.value["keys"], found.value["counts"], strict=True))
 

@@ -11,7 +11,7 @@ import pytest
 
 from dfprivacy._privacy.calibrate import gaussian_scale, laplace_scale
 from dfprivacy._privacy.conversions import (
-    alpha_star,
+    best_renyi_order,
     delta_gauss,
     float_above,
     float_below,
@@ -69,7 +69,7 @@ def test_a_gaussian_limit_is_within_the_budget(epsilon, delta):
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_a_renyi_limit_is_within_the_budget(epsilon, delta):
     """The largest Rényi divergence of a budget, at its order, has at most its delta."""
-    alpha = alpha_star(epsilon, delta)
+    alpha = best_renyi_order(epsilon, delta)
     order = mpmath.mpf(alpha)
 
     limit = mpmath.mpf(renyi_budget(epsilon, delta, alpha))

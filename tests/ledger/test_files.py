@@ -125,7 +125,7 @@ def test_what_is_no_ledger_is_refused(path, tmp_path, monkeypatch):
         assert content == path.read_bytes()
     path.unlink()
     sqlite(path, "CREATE TABLE accounts (id INTEGER)")
-    assert "holds 'accounts', which no ledger has" in refused(path)
+    assert "has the table or trigger 'accounts', which no ledger has" in refused(path)
     assert sqlite(path, "SELECT name FROM sqlite_master") == [("accounts",)]
     assert sqlite(path, "PRAGMA journal_mode") == [("delete",)]
     newer = tmp_path / "newer.sqlite"

@@ -86,7 +86,7 @@ def test_a_lost_ledger_is_no_fresh_budget(path, lose):
     with pytest.raises(LedgerError) as caught:
         opened(path)
     if lose is made_anew:
-        assert "holds 'other', which no ledger has" in str(caught.value)
+        assert "has the table or trigger 'other', which no ledger has" in str(caught.value)
     else:
         assert "it lacks charges or shares that were seen in it" in str(caught.value)
         assert "dfprivacy ledger restore" in str(caught.value)
@@ -390,7 +390,7 @@ def test_spent_is_held_against_the_charges(path, delta, capsys):
             less_spent(path, [*spent[:i], str(int(int(count) * factor)), *spent[i + 1 :]])
             if int(count):
                 with pytest.raises(
-                    LedgerError, match=r"a spent total of 'survey' below the sum of its charges.*restore"
+                    LedgerError, match=r"the spent total of 'survey' is below the sum of its charges.*restore"
                 ):
                     opened(path, delta=delta)
     less_spent(

@@ -142,7 +142,9 @@ def test_a_share_that_was_lowered_is_noticed(ledger, ask):
         connection.execute("UPDATE shares SET spent = (SELECT spent FROM shares WHERE analyst = 'bo')")
         connection.commit()
 
-    with pytest.raises(dp.LedgerError, match="a spent total of 'survey' by 'ana' below the sum of its charges"):
+    with pytest.raises(
+        dp.LedgerError, match="the spent total of 'survey' by 'ana' is below the sum of its charges"
+    ):
         dp.protect(ROWS, "survey", epsilon=10, **SAID)
 
 
@@ -206,7 +208,7 @@ def test_questions_are_shown_in_full_and_filtered(view):
     assert [*lengths, *(len(found(**by)) for by in times)] == [3, 0, 5, 0, 5]
     assert isinstance(found(method="mean")[0], dp.Release)
     for bad in ("yesterday", 3, ""):
-        with pytest.raises(dp.ArgumentError, match="is not a date"):
+        with pytest.raises(dp.ArgumentError, match="is neither a date nor a time"):
             found(since=bad)
 
 

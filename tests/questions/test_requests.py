@@ -139,7 +139,7 @@ def test_a_replay_that_would_be_paid_again_is_refused(place, capsys):
         connection.commit()
 
     assert answer("--yes", "--output", "again.json") == 1
-    assert "it would be paid twice" in capsys.readouterr().err
+    assert "asking again would charge it twice" in capsys.readouterr().err
     assert (account().spent(), Path("again.json").exists()) == (spent, False)
 
 

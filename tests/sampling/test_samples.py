@@ -174,7 +174,7 @@ def test_the_account_pays_what_was_asked_and_more_is_spent():
     assert "secret sample of 6 of 24 rows" in str(found.privacy)
     assert sum(noise.sensitivity / noise.scale for noise in found.privacy.noise) == pytest.approx(spent, rel=1e-6)
     assert plan.measurements == found.privacy.noise
-    assert f"a secret sample of 6 of 24 rows, on which it has epsilon {spent:g}" in repr(plan)
+    assert f"a secret sample of 6 of 24 rows, on which the question has epsilon {spent:g}" in repr(plan)
 
 
 @pytest.mark.parametrize("accounting", ["basic", "portfolio", "rdp", "gdp"])

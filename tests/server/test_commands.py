@@ -53,7 +53,7 @@ def test_make_list_and_revoke_tokens(capsys, ledger):
     assert run(capsys, "analysts", "add", "bo", "--tables", "visits, labs", "--ledger", ledger)[0] == 0
     assert run(capsys, "analysts", "add", "cem", "--tables", "visits,", "--ledger", ledger)[0] == 1
 
-    assert (code, said) == (0, "The token of ana, which is shown this once:")
+    assert (code, said) == (0, "The token of ana, which is shown only once:")
     opened = open_ledger(ledger)
     assert holder_of(opened, token).name == "ana"
     assert holder_of(opened, more.split()[-1]).role == "custodian"
@@ -212,7 +212,7 @@ def test_threads_read_a_table_of_duckdb_at_once(tmp_path):
         assert abs(float(mean) - (low + 99) / 2) < 0.1
 
 
-READING, UNSAID = "ReadError: Reading the rows failed", "[tables.trial] does not say what the table is"
+READING, UNSAID = "ReadError: Reading the rows failed", "[tables.trial] lacks data or schema"
 UNSERVED = [
     ('data = "none.duckdb"\ntable = "visits"', "ArgumentError: There is no file"),
     ('data = "trial.parquet"\ntable = "visits"', READING),

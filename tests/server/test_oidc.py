@@ -124,7 +124,7 @@ def test_who_was_added_asks_with_the_provider_s_token(served, provider, capsys, 
     """By either kind of signature; the answer and the page name the analyst, and no token was made."""
     assert analysts(served, "add", "ana@clinic.example", "--oidc") == 0
     assert capsys.readouterr().out == (
-        "ana@clinic.example was added: who is called so by the identity provider can ask.\n"
+        "ana@clinic.example was added: the user of this name at the identity provider can ask questions.\n"
     )
 
     view = served.connect(provider.token(key))
@@ -324,7 +324,7 @@ def test_keys_of_other_kinds_are_left_out(provider, served):
     assert issuer.analyst(provider.token(kid="enc")) is None
 
 
-UNSAID, NO_ADDRESS = "does not say which identity provider", "is no address with https://"
+UNSAID, NO_ADDRESS = "lacks issuer or audience", "is neither an https:// address"
 
 
 @pytest.mark.parametrize(("said", "why"), [

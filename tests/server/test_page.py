@@ -209,7 +209,7 @@ def test_approve_and_ask_again(serve):
     """A question waits, is approved, and its analyst's next ask has the answer, at no further charge."""
     served = serve("approve = true\n")
     view = served.connect()
-    with pytest.raises(AwaitingApproval, match=r"under the number [0-9a-f]{16}") as waits:
+    with pytest.raises(AwaitingApproval, match=r"with the number [0-9a-f]{16}") as waits:
         view.mean("weight", epsilon=0.5)
     with pytest.raises(AwaitingApproval):
         view.mean("weight", epsilon=0.5)
@@ -235,7 +235,7 @@ def test_approve_and_ask_again(serve):
 
     browser.open("waiting", form | {"decision": "approve"})  # the form once more
     assert browser.status == 400
-    assert "waits no longer" in browser.text
+    assert "No question with this number is waiting" in browser.text
     assert view.budget.spent == 0.5
     other = served.connect(make_token(served.held.ledger, "bo"))
     assert other.mean("weight", epsilon=0.5) == mean  # what is kept waits for nobody

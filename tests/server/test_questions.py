@@ -198,7 +198,10 @@ def test_a_custodian_s_token_asks_nothing(served):
     for path, body in [*looked, ("ask/visits", MEAN), ("account/visits", account)]:
         status, said = server.send(token, path, body)
         assert (status, said["error"]) == (403, "ArgumentError")
-        assert said["what"] == "A custodian's token is for the page, and asks nothing."
+        assert (
+            said["what"]
+            == "This is a custodian's token, which opens the custodian's page and cannot ask questions."
+        )
     assert server.spent == 0
 
 
@@ -215,7 +218,7 @@ def test_a_cap_on_questions_that_wait(served, at_once):
 
     assert sorted(status for status, _ in answers) == [400] * 5 + [409] * 3
     assert {said["what"] for status, said in answers if status == 400} == {
-        "3 of your questions wait for the custodian's approval already."
+        "3 of your questions are waiting for the custodian's approval, and no more can."
     }
     waiting = waiting_questions(server.ledger)
     assert len(waiting) == 3
