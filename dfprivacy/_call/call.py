@@ -283,4 +283,4 @@ def mechanism_failure(mechanism: Mechanism, error: Exception, call: CallPayer | 
 
 def _outcome_of_call(call: CallPayer) -> str:
     epsilon = float(total_epsilon(call.charged))
-    return f"Nothing was released; the measurements of the call stay charged: epsilon {epsilon:g}."
+    return f"Nothing was released; the call's measurements stay charged: epsilon {epsilon:g}."

@@ -308,7 +308,7 @@ BAD_QUESTIONS = [
     (lambda v: v.explain("tttest", "age"), ArgumentError, "no method 'tttest'", "'ttest'"),
     (lambda v: v.explain(v.ttest, "age"), ArgumentError, "no method 'function'", "The methods are"),
     (lambda v: v.explain({}, "age"), ArgumentError, "no method 'dict'", "The methods are"),
-    (lambda v: v.explain("ttest", "age", popmean=30), ArgumentError, "No epsilon", "Give"),
+    (lambda v: v.explain("ttest", "age", popmean=30), ArgumentError, "No epsilon", "Pass"),
     (lambda v: v.explain("ttest", "age", popmean=30, epsilon=1, confidence=2), ArgumentError,
      "confidence=2", "between 0 and 1"),
 ]  # fmt: skip

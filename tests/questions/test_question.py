@@ -363,9 +363,7 @@ def test_shares_that_add_up_to_more_are_refused(shares):
         view.twice("age", first=shares[0], second=shares[1], epsilon=1)
 
     spent = float(view.budget.spent)
-    assert f"Nothing was released; the measurements of the call stay charged: epsilon {spent:g}." in str(
-        refused.value
-    )
+    assert f"Nothing was released; the call's measurements stay charged: epsilon {spent:g}." in str(refused.value)
     assert "add up to at most 1" in refused.value.hint
     assert float(shares[0] or 1) == spent
 
@@ -379,7 +377,7 @@ def test_a_call_must_be_affordable_and_says_what_it_paid():
     assert Fraction(1, 4) == view.budget.spent
 
     HOOKS["other"] = lambda: view.average("age", epsilon="rest")
-    with pytest.raises(dp.BudgetExceeded, match=r"the measurements of the call stay charged: epsilon 0\.25"):
+    with pytest.raises(dp.BudgetExceeded, match=r"the call's measurements stay charged: epsilon 0\.25"):
         view.twice("age", first="1/3", between="other", epsilon=0.75)
     assert (1, 2) == (view.budget.spent, len(view.releases))
 
@@ -400,7 +398,7 @@ def test_a_plugin_that_fails_after_it_measured_keeps_its_charge(kind, said, ask)
     """Whatever it raises, and what no ledger can keep."""
     view = protect()
 
-    with pytest.raises(kind, match=rf"{said}.*the measurements of the call stay charged: epsilon 1\.") as failed:
+    with pytest.raises(kind, match=rf"{said}.*the call's measurements stay charged: epsilon 1\.") as failed:
         ask(view)
 
     assert NOTHING not in str(failed.value)

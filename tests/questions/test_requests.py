@@ -183,14 +183,14 @@ def test_what_was_changed_or_forged_is_refused(place, capsys, file):
     refused(good.replace("0.25", "0.26").replace('"1/4"', '"1/5"'), "signature of .* is wrong")
     refused(good.replace('"clinic"', '"klinic"'), "signature of .* is wrong")
     refused(good, "signature of .* is wrong", key="bo.key")
-    refused(good[: len(good) // 2], "holds no (request|answers)")
-    refused("[]", "holds no (request|answers)")
-    refused("[" * 100_000, "holds no (request|answers)")
-    refused(good.replace('"format": "dfprivacy', '"format": "dfpriwacy'), "holds no (request|answers)")
+    refused(good[: len(good) // 2], "has no dfprivacy (request|answers)")
+    refused("[]", "has no dfprivacy (request|answers)")
+    refused("[" * 100_000, "has no dfprivacy (request|answers)")
+    refused(good.replace('"format": "dfprivacy', '"format": "dfpriwacy'), "has no dfprivacy (request|answers)")
     other = Path("requests.json" if file == "answers.json" else "answers.json").read_text()
-    refused(other, "holds no (request|answers)")
+    refused(other, "has no dfprivacy (request|answers)")
     refused(good.replace('"signature": "', '"signature": "é'), "signature of .* is wrong")
-    refused(good.replace('"data_set"', '"data_set": "x",\n "data_set"', 1), "holds no (request|answers)")
+    refused(good.replace('"data_set"', '"data_set": "x",\n "data_set"', 1), "has no dfprivacy (request|answers)")
     assert account().spent() == spent
 
 
