@@ -295,7 +295,7 @@ def _run_answer(options: argparse.Namespace) -> int:
         answered = options.yes or _ask_to_confirm("answer it? [y/n] ")
         items.append(each.ask() if answered else each.refused())
         _print_escaped("  refused: " + items[-1]["refused"] if "refused" in items[-1] else "  answered")
-    write_new_file(options.output, received.answered(items, key))
+    write_new_file(options.output, received.signed_answers(items, key))
     _print_escaped(
         f"\n{options.output}: {sum('release' in item for item in items)} of {len(items)} questions answered"
     )

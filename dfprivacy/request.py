@@ -514,7 +514,7 @@ class ReceivedRequest:
             )
         return PendingQuestion(wanted, explanation, kept, due, question)
 
-    def answered(self, items: Sequence[Mapping[str, Any]], key: bytes) -> str:
+    def signed_answers(self, items: Sequence[Mapping[str, Any]], key: bytes) -> str:
         """Return the signed content of the file of answers, as JSON text."""
         plain = {
             "format": ANSWERS,

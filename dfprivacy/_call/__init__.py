@@ -1,4 +1,4 @@
-"""Read calls of methods, measure or reuse their answers, and return releases.
+"""Questions to protected tables: how calls are read, planned, paid, measured, kept and combined.
 
 A method of a view becomes a `Question`: whom it is asked of (`Target`), with which arguments, at what price. If the
 ledger keeps its answer, that is given again. Else the mechanism runs with a curator, every measurement is paid by

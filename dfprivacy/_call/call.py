@@ -16,7 +16,7 @@ import numpy as np
 
 from dfprivacy import _words
 from dfprivacy._call.payment import CallPayer, Target, is_rest_of_budget, total_epsilon
-from dfprivacy._call.two_tables import columns_among, join_tables
+from dfprivacy._call.two_tables import columns_among, target_of_two_tables
 from dfprivacy._json import plain_json
 from dfprivacy._ledger.tables import sha256_of_text
 from dfprivacy._privacy import samplers as noises
@@ -97,7 +97,7 @@ class Call:
                 "A view with groups cannot be used in a question about two views.", "Use a view without group_by()."
             )
         else:
-            target, given[other], arguments = join_tables(target, mechanism, given, other)
+            target, given[other], arguments = target_of_two_tables(target, mechanism, given, other)
         price = target.price(epsilon, delta, takes_delta=mechanism.delta)
         # What "rest" was depends on what is left now; the same words must find the same answer.
         words = (
@@ -150,7 +150,7 @@ class Call:
         return epsilon_on_sample(self.epsilon, sample.share), self.delta / sample.share
 
     @property
-    def keys(self) -> list[tuple[Category, ...]]:
+    def group_keys(self) -> list[tuple[Category, ...]]:
         """Keys of the groups, with a category for each column of `by`; one empty key if `by` is empty."""
         return [*itertools.product(*(column.categories or () for column in self.by))]
 
@@ -163,7 +163,7 @@ class Call:
         several = len(names) > 1
         return Groups(
             by=names if several else names[0],
-            groups=tuple(key if several else key[0] for key in self.keys),
+            groups=tuple(key if several else key[0] for key in self.group_keys),
             releases=releases,
         )
 

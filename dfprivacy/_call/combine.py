@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Combination",
     "combine",
-    "draw_values",
     "finite_number",
     "main_value",
     "make_combination",
     "spread_of_draws",
+    "values_under_draws",
 ]
 
 _CHECKED = [0, REDRAWS // 3, REDRAWS - 1]  # draws for which a function of arrays must be that of numbers
@@ -267,7 +267,7 @@ def make_combination(
     if covers == "population":
         sampling, apart = _sampling_error(_sampling_shifts(f, releases))
         notes += () if apart else (_SAME_ROWS,)
-    values = draw_values(f, releases) if values is None else values
+    values = values_under_draws(f, releases) if values is None else values
     sampled = (
         values if sampling is None else values + sampling * np.random.default_rng(REDRAWS).normal(size=REDRAWS)
     )
@@ -286,7 +286,7 @@ def make_combination(
         formula=words,
         of=tuple(dict.fromkeys(name for each in releases for name in getattr(each, "of", (_question_text(each),)))),
         notes=(*notes, *_infinite_end_notes(values, low, high)),
-        privacy=privacy or _free_privacy(releases),
+        privacy=privacy or _privacy_of_combination(releases),
         library=releases[0].library,
     )
     vars(made).update(_draws=values, _derived_from=(f, releases))
@@ -315,7 +315,7 @@ def calculate_with(operator: str, first: Any, second: Any) -> Combination:
     return make_combination(value_of, releases, words, values=np.broadcast_to(draws, REDRAWS))
 
 
-def draw_values(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
+def values_under_draws(f: Callable[..., Any], releases: Sequence[Release]) -> Array:
     """Compute the value of a function of releases under each draw of their noise; NaN if undefined, such as 0/0."""
     draws = [_draws_of(each) for each in _single_releases(releases)]
     values = np.full(REDRAWS, np.nan)
@@ -634,7 +634,7 @@ def _infinite_end_notes(values: Array, low: float, high: float) -> tuple[str, ..
     return (f"Uninformative: the value could be any number, because {why}, as after division by 0. {more}",)
 
 
-def _free_privacy(releases: Sequence[Release]) -> Privacy:
+def _privacy_of_combination(releases: Sequence[Release]) -> Privacy:
     """Return the privacy record of a combination: epsilon and delta of 0, and the noise of its releases."""
     paid = [each.privacy for each in releases if each.privacy is not None]
     if not paid:

@@ -50,7 +50,7 @@ def implied_answer(question: Call, plans: Callable[[], Sequence[Planner]]) -> Re
         return None
     own = json.loads(texts[0])
     names = [column.name for column in question.by]
-    asked = [_conditions_of_group(own["where"], dict(zip(names, key, strict=True))) for key in question.keys]
+    asked = [_conditions_of_group(own["where"], dict(zip(names, key, strict=True))) for key in question.group_keys]
     known = [each for each in _answers_about_same_table(question, own, asked) if each[0] in asked]
     if not {*asked} <= {rows for rows, *_ in known}:
         return None
@@ -66,10 +66,10 @@ def implied_answer(question: Call, plans: Callable[[], Sequence[Planner]]) -> Re
         _, _, sums, privacy = min(found)
         measured.append(sums)
         sources[id(privacy)] = privacy
-    return question.conclude_release(measured).paid(_free_privacy(question, [*sources.values()]))
+    return question.conclude_release(measured).paid(_privacy_of_implied_answer(question, [*sources.values()]))
 
 
-def _free_privacy(question: Call, sources: Sequence[Privacy]) -> Privacy:
+def _privacy_of_implied_answer(question: Call, sources: Sequence[Privacy]) -> Privacy:
     """Return the privacy record of an answer computed from other releases: epsilon 0, and the noise in them."""
     noise = [each for source in sources for each in privacy_paid_before(source).noise]
     return replace(

@@ -18,9 +18,9 @@ __all__ = [
     "Plan",
     "PlannedQuestion",
     "plan_questions",
+    "question_as_text",
     "read_question",
     "split_epsilon",
-    "written_question",
 ]
 
 
@@ -48,7 +48,7 @@ class PlannedQuestion:
     @property
     def question(self) -> str:
         """Question as Python text."""
-        return written_question(self.method, self.args, self.kwargs)
+        return question_as_text(self.method, self.args, self.kwargs)
 
     @property
     def expected(self) -> str:
@@ -219,7 +219,7 @@ def read_question(question: object, caller: str, example: str) -> tuple[str, tup
     return method, tuple(args), dict(kwargs)
 
 
-def written_question(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+def question_as_text(method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Return a question as Python text, such as ``mean('age')``."""
     written = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
     return f"{method}({', '.join(written)})"

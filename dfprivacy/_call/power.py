@@ -21,7 +21,7 @@ from dfprivacy._call.bounds import (
 )
 from dfprivacy._call.explanation import PART, bounds_finder
 from dfprivacy._call.payment import parse_delta, positive_price
-from dfprivacy._call.plan import read_question, written_question
+from dfprivacy._call.plan import question_as_text, read_question
 from dfprivacy._measure.curator import Curator, Planner
 from dfprivacy._measure.evaluate import Table
 from dfprivacy._plugins.loader import registry
@@ -243,7 +243,7 @@ def power_of(
     make, assumed = _row_maker(mechanism, assume, {"schema": supposed, **mechanism.resolve(supposed, given)})
     if supposed != schema and not callable(assume):
         assumed = (
-            f"{assumed}; bounds that are not known are assumed to be {_TYPICAL_ROWS[0]:g} and {_TYPICAL_ROWS[1]:g}"
+            f"{assumed}; rows are drawn as if unknown bounds were {_TYPICAL_ROWS[0]:g} and {_TYPICAL_ROWS[1]:g}"
         )
     finds = _effect_finder(mechanism, finder)
     part = parse_delta("delta", delta)
@@ -261,7 +261,7 @@ def power_of(
                 counts[place, at] += answer is not None and _finding_as_bool(finds, answer, method)
             bar.update()
     shares = tuple(tuple(float(share) for share in each) for each in counts / runs)
-    question = written_question(method, args, {**kwargs, **({"bounds": "find"} if find else {})})
+    question = question_as_text(method, args, {**kwargs, **({"bounds": "find"} if find else {})})
     return Power(question, assumed, tuple(sizes), tuple(map(float, prices)), shares, runs)
 
 

@@ -95,7 +95,7 @@ class Question(Call):
         return release if release.privacy is None else release.paid(replace(release.privacy, replayed=True))
 
     def _answer_at_higher_price(self) -> KeptAnswer | None:
-        """Return the kept answer to the same question with the largest epsilon, if it had at least this price."""
+        """Return the kept answer with the largest epsilon to the same question, at this price or a higher one."""
         same, found = {split_price(text)[0] for text in self.question_texts or ()}, []
         payer = self.target.payer
         for text in payer.newest_questions(CallSelection(self.mechanism.name), _MOST_ANSWERS):

@@ -1,4 +1,4 @@
-"""Refinement of releases: ask their question again, and pool both answers."""
+"""Refinement of releases: their question is asked again, and a number of both answers is pooled."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dfprivacy._call.combine import draw_values, finite_number, main_value, make_combination, spread_of_draws
+from dfprivacy._call.combine import finite_number, main_value, make_combination, spread_of_draws, values_under_draws
 from dfprivacy._call.question import question_of_release
 from dfprivacy.errors import ArgumentError
 from dfprivacy.release import Release
@@ -88,7 +88,8 @@ def _pool_answers(
     _, number, times = pooled
     numbers = _number_reader(release, number), number
     one, two = (
-        spread_of_draws(draw_values(f, [each])) ** 2 for f, each in zip(numbers, (release, again), strict=True)
+        spread_of_draws(values_under_draws(f, [each])) ** 2
+        for f, each in zip(numbers, (release, again), strict=True)
     )
     if not math.isfinite(one + two):
         raise ArgumentError(

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from dfprivacy.mechanism import Mechanism
 
-__all__ = ["columns_among", "join_tables"]
+__all__ = ["columns_among", "target_of_two_tables"]
 
 
-def join_tables(
+def target_of_two_tables(
     target: Target, mechanism: Mechanism, arguments: Mapping[str, Any], parameter: str
 ) -> tuple[Target, str, dict[str, Any]]:
     """Return a target with the rows and accounts of two tables, the second table's name, and the arguments."""
@@ -35,14 +35,14 @@ def join_tables(
     for name, each in zip(names, (target, second), strict=True):
         if (unit := each.table.schema.unit) is not None:
             raise ArgumentError(
-                f"In {name!r} a {unit.column!r} may have several rows: such a table cannot be joined with another.",
-                f"Join tables with one row for each {unit.column!r}: view.per({unit.column!r}).agg(...).",
+                f"A question about two views cannot include {name!r}: a {unit.column!r} may have several rows.",
+                f"Use views with one row for each {unit.column!r}: view.per({unit.column!r}).agg(...).",
             )
         if each.table.sample is not None:
             raise ArgumentError(
-                f"The view of {name!r} is a secret sample, which cannot be joined with another table: the price "
+                f"A question about two views cannot include the view of {name!r}, a secret sample: the price "
                 "of two tables is proved for all of their rows.",
-                "Join the whole tables.",
+                "Use the views of the whole tables.",
             )
     table, which = union_of_tables(target.table, second.table, names)
     resolved = mechanism.resolve(target.table.schema, arguments)

@@ -20,7 +20,7 @@ from dfprivacy._ledger.tables import (
     KeptMeasurement,
     Measurement,
     current_time,
-    measurement_columns,
+    measurement_row,
     read_accountant,
     read_fraction,
     read_noisy_values,
@@ -50,7 +50,7 @@ __all__ = [
     "Account",
     "AnalystShare",
     "JointAccount",
-    "filter_columns",
+    "accounting_row",
 ]
 
 P = ParamSpec("P")
@@ -235,7 +235,7 @@ class Account:
                         "account": self.name,
                         "analyst": analyst,
                         "opened": current_time(),
-                        **filter_columns(accountant, spent),
+                        **accounting_row(accountant, spent),
                     }
                     connection.execute(tables().shares.insert(), row)
             seen = current_state(connection.exec_driver_sql)
@@ -355,7 +355,7 @@ class Account:
         """
         key = {"question": question, "question_sha256": None if question is None else sha256_of_text(question)}
         answers = [] if release is None else [{**key, "release": json.dumps(release)}]
-        kept = [measurement_columns(each) for each in measurements]
+        kept = [measurement_row(each) for each in measurements]
         with self.ledger.transaction(write=True, failure=ChargeStandsError) as connection:
             for account in sorted([self, *also], key=_by_name):  # a new row locks its account too
                 event = account._begin_call(connection, call, mechanism, self)  # noqa: SLF001 - of our kind
@@ -388,7 +388,7 @@ class Account:
         Returns
         -------
         dict of (str, str) to list of KeptMeasurement
-            Oldest first, without their values; see `steps`.
+            Oldest first, without their values; see `noisy_steps`.
         """
         from sqlalchemy import bindparam
 
@@ -404,7 +404,7 @@ class Account:
             measurements.setdefault((key, kept.noise), []).append(kept)
         return measurements
 
-    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
+    def noisy_steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, as multiples of its grid step."""
         table = tables().measurements
         query = self.select_rows(table).with_only_columns(table.c.steps).where(table.c.id == kept.id)
@@ -624,16 +624,16 @@ class JointAccount:
         """Return the first account's kept measurements, by the digest of their description and kind of noise."""
         return self.first.measurements(keys, private=private)
 
-    def steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
+    def noisy_steps(self, kept: KeptMeasurement) -> NDArray[np.int64]:
         """Return the noisy values of a measurement, as multiples of its grid step."""
-        return self.first.steps(kept)
+        return self.first.noisy_steps(kept)
 
     def keep(self, **what: Any) -> None:
         """Store an answer and its measurements under both accounts; see `Account.keep`."""
         self.first.keep(**what, also=[self.second])
 
 
-def filter_columns(accountant: Accountant, spent: Spent) -> dict[str, str]:
+def accounting_row(accountant: Accountant, spent: Spent) -> dict[str, str]:
     """Return the filters of an account or a share, and their sums, as JSON texts by column of the ledger."""
     return {"accountant": json.dumps(accountant.to_dict()), "spent": json.dumps(spent.to_list())}
 

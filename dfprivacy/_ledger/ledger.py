@@ -17,7 +17,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from dfprivacy._ledger.accounts import Account, filter_columns
+from dfprivacy._ledger.accounts import Account, accounting_row
 from dfprivacy._ledger.address import (
     MEMORY,
     file_of_address,
@@ -116,7 +116,7 @@ class Ledger(Store):
                 neighbors=write_relation(neighbors, secrets.token_hex(KEY_BYTES)),
                 public="[]",  # of schema 4 and before
                 opened=current_time(),
-                **filter_columns(accountant, accountant.no_charges),
+                **accounting_row(accountant, accountant.no_charges),
             )
             account = self.account(name)
         _refuse_other_terms(

@@ -36,7 +36,7 @@ __all__ = [
     "Measurement",
     "Tables",
     "current_time",
-    "measurement_columns",
+    "measurement_row",
     "read_accountant",
     "read_fraction",
     "read_noisy_values",
@@ -383,7 +383,7 @@ def sha256_of_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def measurement_columns(measurement: Measurement) -> dict[str, Any]:
+def measurement_row(measurement: Measurement) -> dict[str, Any]:
     """Return the values of a measurement's row in the ledger, by column."""
     return {
         "description": measurement.description,

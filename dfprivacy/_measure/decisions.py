@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from dfprivacy._measure.price import Decision, measurement_grid
+from dfprivacy._measure.price import DecisionPlan, measurement_grid
 from dfprivacy._measure.steps import CallState, clamp_for_noise
 from dfprivacy._privacy import calibrate
 from dfprivacy._privacy import samplers as noises
@@ -247,7 +247,7 @@ class NoisyDecisions(CallState):
 
     def _plan_decision(
         self, statistic: Statistic, share: object, what: str, kind: str, paid: Fraction | None = None
-    ) -> Decision:
+    ) -> DecisionPlan:
         if not self.decides:
             self._require_single_rows("This method makes a decision in each group")
         self._table.require_rows()
@@ -260,7 +260,7 @@ class NoisyDecisions(CallState):
         self._table.refuse_large_columns(query)
         epsilon = paid or self._take_share(share)[0]
         grid = measurement_grid(self._table, query, math.inf, epsilon)
-        return Decision(what, kind, epsilon, grid.k, math.ceil(grid.steps), query)
+        return DecisionPlan(what, kind, epsilon, grid.k, math.ceil(grid.steps), query)
 
 
 def _shift_into_range(values: Integers) -> NDArray[np.int64]:

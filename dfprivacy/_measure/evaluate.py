@@ -66,7 +66,7 @@ class Table(Rows):
     whole: Table | None = None
 
     def groups(self, by: tuple[Column, ...]) -> list[Table]:
-        """Return one table for each category, or combination of categories, in the order of their product."""
+        """Return one table for each group: for each category of a column, or combination for several columns."""
         parts = []
         for place, key in enumerate(itertools.product(*(column.categories or () for column in by))):
             chosen = (IsIn(column, (value,)) for column, value in zip(by, key, strict=True))

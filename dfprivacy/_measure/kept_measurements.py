@@ -222,14 +222,14 @@ class ResultCache:
         of = part.kept
         self._used_places[of.id] = np.union1d(self._used_places.get(of.id, part.places), part.places)
         record = replace(price.record, scale=of.scale, grid=of.grid, epsilon=0.0, delta=0.0, reused=of.at)
-        every = np.zeros(part.dimension, dtype=np.int64) if dry else self._account.steps(of)
+        every = np.zeros(part.dimension, dtype=np.int64) if dry else self._account.noisy_steps(of)
         if every.shape != (part.dimension,):
             raise LedgerError(
                 "A measurement in the ledger is damaged.", "Ask with fresh=True to measure again, which is charged."
             )
         return NoisyResult(every[part.places], record, _unique_id(of.call, part.description, every, part.places))
 
-    def store(self, asked: RowRequest, price: Price, steps: NDArray[np.int64]) -> NoisyResult:
+    def add_measurement(self, asked: RowRequest, price: Price, steps: NDArray[np.int64]) -> NoisyResult:
         """Queue a new measurement for the ledger, unless it is too large, and return it with its id."""
         places = price.query.places
         ordered = steps[np.argsort(places)]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FINE",
     "NORMS",
-    "Decision",
+    "DecisionPlan",
     "Grid",
     "JointShare",
     "Price",
@@ -43,7 +43,7 @@ NORMS = {"laplace": 1, "gaussian": L2, "cube": math.inf}
 """Norm of the sensitivity to which each kind of noise is scaled."""
 
 FINE = 30
-"""The grid step of a statistic is about 2 to the minus this of its sensitivity."""
+"""The grid step of a statistic is about its sensitivity times 2 to the minus this."""
 
 _UP = 1 + 2.0**-48  # above every error of a square root and two products
 _SLACK = Fraction(1, 2**40)  # above that of a bound which is a float, and UNIT_SLACK
@@ -97,7 +97,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionPlan:
     """Plan of a decision: its epsilon, and the sensitivity of its statistic in grid steps of 2^-k."""
 
     what: str

@@ -95,7 +95,7 @@ class GroupRunner:
         """Epsilon that need not be paid, as the ledger keeps some of the measurements."""
 
     def run(self, groups: Sequence[Callable[[], T]]) -> list[T]:
-        """Run one function for each group to its end; make the measurements that they request at once together.
+        """Run one function for each group to its end; measurements that several groups request are made together.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class GroupRunner:
             elif self._kept is None:
                 each.result = NoisyResult(next(noisy), each.price.record, "")
             else:
-                each.result = self._kept.store(each, each.price, next(noisy))
+                each.result = self._kept.add_measurement(each, each.price, next(noisy))
         return [each.result for each in asked]
 
     def _charge_losses(self, asked: Sequence[RowRequest]) -> None:

@@ -1,4 +1,4 @@
-"""The mathematics of privacy: pure numbers, and noise.
+"""Mathematics of privacy, without data: privacy losses and their composition, noise scales, samplers of noise.
 
 `losses` are what releases are charged, `conversions` the formulas between privacy parameters, `filters` add
 charges up. `calibrate` finds grids and scales of noise; `samplers` add discrete noise, from OpenDP (the only code

@@ -170,7 +170,7 @@ def laplace_mu(epsilon: float) -> float:
 
 
 def pure_mu(epsilon: float) -> float:
-    """Return the smallest `mu` for which every `epsilon`-DP mechanism is `mu`-Gaussian DP."""
+    """Return the smallest `mu` (rounded up) for which every `epsilon`-DP mechanism is `mu`-Gaussian DP."""
     return _mu_of_tail(exp(-epsilon) / (1 + exp(-epsilon)))
 
 

@@ -107,7 +107,7 @@ def exact(x: object, what: str = "A number") -> Fraction:
         elif isinstance(x, int | Fraction | Decimal | str):
             return _read_exact(x, what)
         elif isinstance(x, Real) and isfinite(x):
-            return _snap_float(float(x))
+            return _float_as_decimal(float(x))
     except ArgumentError:
         raise
     except Exception:  # noqa: BLE001, S110 - whatever a caller's own kind of number raises: it is none
@@ -132,7 +132,7 @@ def _read_exact(number: int | Fraction | Decimal | str, what: str) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def _snap_float(number: float) -> Fraction:
+def _float_as_decimal(number: float) -> Fraction:
     x = Fraction(number)
     error = abs(x) / 2**50
     nearby = _round_to_digits(x, 10, ROUND_HALF_EVEN)

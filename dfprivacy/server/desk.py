@@ -15,7 +15,7 @@ from anyio import to_thread
 from dfprivacy._plugins.loader import registry
 from dfprivacy.errors import ArgumentError
 from dfprivacy.server.questions import UNREADABLE, OwnAccount, view_for, views_of
-from dfprivacy.server.tokens import Holder, holder_named, holder_of
+from dfprivacy.server.tokens import TokenHolder, holder_named, holder_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class SharedState:
 
     # ---- who
 
-    async def holder(self, request: Request) -> Holder:
+    async def holder(self, request: Request) -> TokenHolder:
         """Return the analyst whose token a request has; raise an `HTTPError` for any other request."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = None
@@ -78,7 +78,7 @@ class SharedState:
         self._count(holder.name)
         return holder
 
-    def _holder_of_token(self, token: str) -> Holder | None:
+    def _holder_of_token(self, token: str) -> TokenHolder | None:
         """Return the holder of a token made by this server or by the identity provider; None if it is not valid."""
         issuer, ledger = self.held.issuer, self.held.ledger
         if issuer is None or token.count(".") != 2:  # noqa: PLR2004 - between the parts of a JWT
@@ -116,21 +116,21 @@ class SharedState:
                 "Use a client with the same version of dfprivacy as the server.",
             ) from None
 
-    def view(self, name: str, holder: Holder) -> PrivateFrame:
+    def view(self, name: str, holder: TokenHolder) -> PrivateFrame:
         """Return a table's view that charges an analyst; raise an `HTTPError` if the analyst may not ask it."""
         theirs = views_of(self.held, holder)
         if name not in theirs:
             raise HTTPError(404, "There is no such table.", f"Your tables are {[*theirs]!r}.")
         return view_for(theirs, name, holder.name)
 
-    def account(self, name: str, holder: Holder) -> Account:
+    def account(self, name: str, holder: TokenHolder) -> Account:
         """Return a table's account; to an analyst limited to some tables it shows only that analyst's questions."""
         account = self.view(name, holder)._target.account  # noqa: SLF001 - a view of ours
         return account if holder.tables is None else OwnAccount(**vars(account), theirs=holder.tables)
 
     # ---- work
 
-    async def work(self, holder: Holder, task: Callable[[], Any]) -> Any:
+    async def work(self, holder: TokenHolder, task: Callable[[], Any]) -> Any:
         """Run a task for an analyst in a worker thread; wait while too many tasks are running."""
         own = self._of_analyst.setdefault(holder.name, anyio.CapacityLimiter(self.held.limits.at_once))
         async with own:

@@ -28,7 +28,7 @@ from dfprivacy._ledger.calls import CallSelection
 from dfprivacy._visible import visible
 from dfprivacy.errors import DPError
 from dfprivacy.server.questions import approve_question, refuse_question, waiting_questions
-from dfprivacy.server.tokens import Holder, holder_of, revoke_tokens, token_holders
+from dfprivacy.server.tokens import TokenHolder, holder_of, revoke_tokens, token_holders
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -124,12 +124,12 @@ class _Logins:
     def _was_sent_from_here(self, cookie: str, form: Mapping[str, str]) -> bool:
         return hmac.compare_digest(form.get("csrf", "").encode(errors="surrogatepass"), self.csrf(cookie).encode())
 
-    def _custodian_of(self, token: str) -> Holder | None:
+    def _custodian_of(self, token: str) -> TokenHolder | None:
         """Return the custodian to whom a token belongs; None if it is invalid or an analyst's."""
         holder = holder_of(self.shared.held.ledger, token.strip())
         return holder if holder is not None and holder.role == "custodian" else None
 
-    def _logged_in(self, cookie: str) -> Holder | None:
+    def _logged_in(self, cookie: str) -> TokenHolder | None:
         """Return the custodian who is logged in with a cookie; None if nobody is, or if the login has expired."""
         token, since = self._tokens.get(cookie, ("", 0.0))
         return self._custodian_of(token) if token and time.monotonic() - since < _SECONDS else None
@@ -257,7 +257,7 @@ def _overview(asked: CustodianRequest) -> Response:
         {
             "name": account.name,
             "budget": Markup(Budget(account)._repr_html_()),  # noqa: S704 - which escapes all
-            "shares": [_share(each.analyst, each.epsilon, each.remaining) for each in account.shares()],
+            "shares": [_share_row(each.analyst, each.epsilon, each.remaining) for each in account.shares()],
             "questions": f"{account.count('answers', CallSelection()):,}",
         }
         for account in asked.ledger.accounts()
@@ -274,7 +274,7 @@ def _overview(asked: CustodianRequest) -> Response:
     )
 
 
-def _share(analyst: str, epsilon: Any, remaining: Any) -> dict[str, Any]:
+def _share_row(analyst: str, epsilon: Any, remaining: Any) -> dict[str, Any]:
     used = 1 - float(remaining / epsilon)
     return {
         "analyst": analyst,
@@ -416,14 +416,14 @@ def _analysts(asked: CustodianRequest) -> Response:
     caps: dict[str, list[dict[str, Any]]] = {}
     for account in asked.ledger.accounts():
         for each in account.shares():
-            share = {"account": account.name, **_share(each.analyst, each.epsilon, each.remaining)}
+            share = {"account": account.name, **_share_row(each.analyst, each.epsilon, each.remaining)}
             caps.setdefault(each.analyst, []).append(share)
     first = (asked.page - 1) * PAGE
     every = [*names, *(name for name in caps if name not in names)]
     people = [
         {
             "name": name,
-            "tokens": [_token(digest, holder) for digest, holder in holders if holder.name == name],
+            "tokens": [_token_row(digest, holder) for digest, holder in holders if holder.name == name],
             "caps": caps.get(name, []),
             "revocable": any(holder.name == name and not holder.revoked for _, holder in holders),
             "link": "questions?" + urlencode({"analyst": name}),
@@ -439,7 +439,7 @@ def _analysts(asked: CustodianRequest) -> Response:
     )
 
 
-def _token(digest: str, holder: Holder) -> dict[str, str]:
+def _token_row(digest: str, holder: TokenHolder) -> dict[str, str]:
     until = f"until {holder.expires}" if holder.expires else "without end"
     tables = "" if holder.tables is None else f", of {', '.join(holder.tables)}"
     return {

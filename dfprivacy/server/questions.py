@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.ledger import Ledger
     from dfprivacy._ledger.tables import DataTable, KeptMeasurement
     from dfprivacy.server.config import ServedTables
-    from dfprivacy.server.tokens import Holder
+    from dfprivacy.server.tokens import TokenHolder
 
 __all__ = [
     "UNREADABLE",
@@ -137,7 +137,7 @@ class WaitingQuestion:
         return PlainQuestion.read(self.plain).text
 
 
-def views_of(held: ServedTables, holder: Holder) -> dict[str, PrivateFrame]:
+def views_of(held: ServedTables, holder: TokenHolder) -> dict[str, PrivateFrame]:
     """Return the views of the tables that an analyst may ask, by name."""
     return {name: view for name, view in held.views.items() if holder.may_ask(name)}
 
@@ -164,7 +164,7 @@ def _read_plain(views: Mapping[str, PrivateFrame], view: PrivateFrame, plain: An
     return read_question(view, wanted, lambda name: view_for(views, name, view._target.account.asker))  # noqa: SLF001
 
 
-def answer_question(held: ServedTables, holder: Holder, view: PrivateFrame, plain: Any) -> Release:
+def answer_question(held: ServedTables, holder: TokenHolder, view: PrivateFrame, plain: Any) -> Release:
     """Answer an analyst's question; if approval is required, only if it is free or was approved.
 
     Raises

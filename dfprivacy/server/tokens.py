@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from dfprivacy._ledger.ledger import Ledger
 
 __all__ = [
-    "Holder",
     "Role",
+    "TokenHolder",
     "add_identity",
     "holder_named",
     "holder_of",
@@ -33,7 +33,7 @@ _BYTES = 32  # of chance
 
 
 @dataclass(frozen=True)
-class Holder:
+class TokenHolder:
     """Analyst or custodian who has an access token, with the token's last day and tables.
 
     Attributes
@@ -111,7 +111,7 @@ def _record_holder(
     return name
 
 
-def holder_of(ledger: Ledger, token: str) -> Holder | None:
+def holder_of(ledger: Ledger, token: str) -> TokenHolder | None:
     """Return the holder of a token; None if it is unknown, revoked or expired.
 
     It is looked up by its digest: how long that takes follows from the digest, of which nobody can choose a part.
@@ -119,18 +119,18 @@ def holder_of(ledger: Ledger, token: str) -> Holder | None:
     return _holder(ledger, _digest(token))
 
 
-def holder_named(ledger: Ledger, name: str) -> Holder | None:
+def holder_named(ledger: Ledger, name: str) -> TokenHolder | None:
     """Return the analyst whose name at the identity provider is given; None if unknown, revoked or expired."""
     added = (each.value for each in ledger.records_about(name) if each.event == "oidc")
     return next(filter(None, (_holder(ledger, digest) for digest in added)), None)
 
 
-def _holder(ledger: Ledger, digest: str) -> Holder | None:
+def _holder(ledger: Ledger, digest: str) -> TokenHolder | None:
     made = ledger.records_about(digest)
     given = next((each for each in made if each.event == "token"), None)
     if given is None:
         return None
-    holder = Holder(**json.loads(given.value), revoked=any(each.event == "revoked" for each in made))
+    holder = TokenHolder(**json.loads(given.value), revoked=any(each.event == "revoked" for each in made))
     return holder if holder.is_valid_on(dt.datetime.now(dt.UTC).date()) else None
 
 
@@ -142,12 +142,12 @@ def revoke_tokens(ledger: Ledger, name: str) -> int:
     return len(some)
 
 
-def token_holders(ledger: Ledger) -> list[tuple[str, Holder]]:
+def token_holders(ledger: Ledger) -> list[tuple[str, TokenHolder]]:
     """Return the digest and the holder of every token, oldest first."""
     records = ledger.records()
     revoked = {each.subject for each in records if each.event == "revoked"}
     return [
-        (each.subject, Holder(**json.loads(each.value), revoked=each.subject in revoked))
+        (each.subject, TokenHolder(**json.loads(each.value), revoked=each.subject in revoked))
         for each in records
         if each.event == "token"
     ]

@@ -385,7 +385,7 @@ def test_measurements_are_kept_to_the_last_bit(account, ledger):
     (found,) = account.measurements([key], private=True).values()
 
     assert [(each.steps_scale, each.grid) for each in found] == [(1 / 3, 39), (2.5, -7)]
-    assert all((steps == account.steps(each)).all() for each in found)
+    assert all((steps == account.noisy_steps(each)).all() for each in found)
     assert account.measurements([sha256_of_text('{"what":"e"}')], private=True) == {}
     assert not ledger.open_account("other", **TERMS).measurements([key], private=True)
     assert account.answers() == []

@@ -400,7 +400,7 @@ def test_spent_is_held_against_the_charges(path, delta, capsys):
     opened(path, delta=delta)
     less_spent(path, account.accountant.no_charges.to_list())
     assert main(["ledger", "--ledger", str(path)]) == 1
-    assert "problem: The ledger" in capsys.readouterr().out
+    assert "problem: In the ledger" in capsys.readouterr().out
 
 
 def test_what_is_charged_later_is_held_against_it_too(python, path):

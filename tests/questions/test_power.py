@@ -78,7 +78,7 @@ def test_power_with_bounds_to_find_comes_true(n, sd, assume):
             view = dp.protect(rows, f"find {n} {sd} {run}", epsilon=1, ledger="memory:", **terms)
             found.append(_rejects(view))
 
-    assert "assumed to be 0 and 100" in promised.assumed
+    assert "as if unknown bounds were 0 and 100" in promised.assumed
     assert abs(promised.shares[0][0] - np.mean(found)) < 0.15
 
 

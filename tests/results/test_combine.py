@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import dfprivacy as dp
-from dfprivacy._call.combine import _divide_draws, _percentiles, draw_values
+from dfprivacy._call.combine import _divide_draws, _percentiles, values_under_draws
 from dfprivacy.inference.draws import noise_draws
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.release import Release
@@ -50,7 +50,7 @@ def two(view):
 
 
 def draws_of(release):
-    return draw_values(lambda r: r.estimate, [release])
+    return values_under_draws(lambda r: r.estimate, [release])
 
 
 def difference(groups):
@@ -65,11 +65,11 @@ def test_what_is_shared_is_drawn_once(view, two):
     x, y = two
     other = view.ttest("x", popmean=3, epsilon=1)  # another question, answered from the same measurement
     apart = view.ttest("x", epsilon=1, fresh=True)
-    one = draw_values(lambda a, b: a.estimate - b.estimate, [x, y])
+    one = values_under_draws(lambda a, b: a.estimate - b.estimate, [x, y])
 
     assert (draws_of(x) == draws_of(other)).all()
     assert (draws_of(x) != draws_of(apart)).all()
-    assert (one == draw_values(lambda b, a: a.estimate - b.estimate, [y, x])).all()
+    assert (one == values_under_draws(lambda b, a: a.estimate - b.estimate, [y, x])).all()
 
 
 def test_nothing_is_paid_or_kept(view, two):
@@ -240,10 +240,10 @@ def test_a_quotient_whose_divisor_may_be_0_is_answered(two):
         one_sided = skewed.mean("x", epsilon=1) / skewed.mean("y", epsilon=0.1)
 
     assert (-math.inf, math.inf) == (any_number.low, any_number.high)
-    assert any_number.notes[-1].startswith("Uninformative: the value could be any number, because in")
+    assert any_number.notes[-1].startswith("Uninformative: the value could be any number, because the")
     assert repr(any_number).startswith("Uninformative: ")
     assert 0 < one_sided.low < data["x"].mean() / data["y"].mean() < one_sided.high == math.inf
-    assert one_sided.notes[-1].startswith("The interval has no upper end: in ")
+    assert one_sided.notes[-1].startswith("The interval has no upper end: the value is not finite in ")
     for text in (repr(one_sided), one_sided._repr_html_(), one_sided.to_markdown()):
         assert "or more" in text
     assert Release.from_json(one_sided.to_json()).high == math.inf
