@@ -223,7 +223,7 @@ def test_a_plan_of_one_piece_says_where_it_ended():
 
     assert 1 == len(plan.measurements)
     assert "ZeroDivisionError" == plan.ended
-    assert "may measure more: the plan stops here without data, with ZeroDivisionError" in repr(plan)
+    assert "may measure more: without data, the plan ended here with ZeroDivisionError" in repr(plan)
     assert "may measure more" not in repr(view.explain("ttest", "age", popmean=40, epsilon=1))
 
 

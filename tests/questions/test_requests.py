@@ -159,7 +159,7 @@ def test_the_custodian_says_no(place, capsys, monkeypatch):
 
     found = read()
     assert (len(found), len(found.refused)) == (1, 4)
-    assert {"The custodian did not answer it."} == {why for _, why in found.refused}
+    assert {"The custodian did not answer this question."} == {why for _, why in found.refused}
     assert sum((entry.epsilon for entry in account().entries()), Fraction(0)) == Fraction(1, 4)
 
 

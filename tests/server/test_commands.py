@@ -117,7 +117,7 @@ def test_serve_refuses_what_it_cannot_use(capsys, clinic):
     file = str(clinic / "clinic.toml")
     for words, why in (
         (("--certfile", "x.pem"), "TLS needs a certificate and its key."),
-        (("--certfile", file, "--keyfile", file), "The files of TLS cannot be used"),
+        (("--certfile", file, "--keyfile", file), "The certificate or key for TLS cannot be used"),
         (("--port", "99999"), "port=99999 is not a port number"),
         (("--host", "192.0.2.1"), "The address 192.0.2.1, port 8765, cannot be used"),
     ):
