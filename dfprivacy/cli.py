@@ -127,7 +127,7 @@ def _make_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     )
     answer.add_argument("--output", default="answers.json", help="the new file of answers; default: answers.json")
     answer.add_argument("--ledger", help="a SQLite file or database URL; default: DFPRIVACY_LEDGER, or the user's")
-    answer.add_argument("--analyst", help="refuse requests of other analysts")
+    answer.add_argument("--analyst", help="refuse the request if another analyst made it")
     answer.add_argument("--yes", action="store_true", help="answer all questions without confirmation")
     answer.set_defaults(run=_run_answer)
 
@@ -213,7 +213,7 @@ def _run_ledger(options: argparse.Namespace) -> int:
             _print_escaped(f"{restore_ledger(source, ledger_file(options.ledger))}: restored")
         case ["forget", path]:
             known = forget_ledger(path)
-            outcome = "forgotten; a ledger made there is a new budget, and holds a record of this"
+            outcome = "forgotten; a new ledger at this path has new budgets, and a record of what was forgotten"
             _print_escaped(f"{path}: {outcome if known else 'no charge of this ledger is known'}")
         case ["key", analyst, path]:
             open_ledger(options.ledger).add_key(key_fingerprint(read_key(path)), analyst)

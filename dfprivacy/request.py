@@ -385,7 +385,7 @@ class PendingQuestion:
         except DPError as error:
             return self.refused(str(error))
 
-    def refused(self, why: str = "The custodian did not answer it.") -> dict[str, Any]:
+    def refused(self, why: str = "The custodian did not answer this question.") -> dict[str, Any]:
         """Return the entry of a refused question for the file of answers."""
         return {"question": self.wanted.to_dict(), "refused": why}
 

@@ -161,7 +161,7 @@ class QuestionWithBoundsSearch(Question):
         known = within.target.table.schema.columns
         columns = [known[name] for name in self._names_to_find]
         epsilon = float(self._prices_of_parts[0])
-        told = f"of {', '.join(self._names_to_find)}, in all selected rows, with epsilon {epsilon:g}"
+        told = f"for {', '.join(self._names_to_find)}, over all selected rows, with epsilon {epsilon:g}"
         told = (
             f"{told}; expected errors are for the widest bounds" if found is None else "; ".join(map(str, columns))
         )

@@ -95,7 +95,7 @@ class Explanation:
             ("price", f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "") + spared),
             *([("of", self.sample)] if self.sample else []),
             *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
-            *([("may measure more", f"the plan stops here without data, with {self.ended}")] if self.ended else []),
+            *([("may measure more", f"without data, the plan ended here with {self.ended}")] if self.ended else []),
             *(
                 (f"{name}{self._sample_suffix(name)}", f"{value:.4g}" if isinstance(value, float) else str(value))
                 for name, value in self.findings.items()
@@ -134,7 +134,7 @@ def bounds_finder() -> Mechanism:
 
 
 def recommend_bounds(question: Call, planner: Planner, findings: Mapping[str, Any]) -> dict[str, str]:
-    """Return advice to find bounds first, if that would reduce the noise for data in a tenth of the bounds.
+    """Return advice to find bounds first, if that would reduce the noise for data that fill a tenth of the bounds.
 
     That is where the noise, which follows from the bounds, is more than the error of sampling of such values.
 
@@ -165,4 +165,4 @@ def recommend_bounds(question: Call, planner: Planner, findings: Mapping[str, An
     if search.planner(looking, **arguments).get(RELATIVE, math.inf) > _SEEN:
         return {}
     left = _TENTH / float(1 - PART)
-    return {'bounds="find"': f"reduces noise to {left:.0%}, if values spread over a tenth of the bounds"}
+    return {'bounds="find"': f"reduces the noise to {left:.0%}, if the values fill a tenth of the bounds"}

@@ -147,7 +147,7 @@ class Store:
         return self.read(table.select().order_by(table.c.id), LedgerRecord.read)
 
     def records_about(self, subject: str) -> list[LedgerRecord]:
-        """Return the recorded events about a subject, oldest first."""
+        """Return the recorded events about a subject, such as a key or a token, oldest first."""
         table = tables().records
         return self.read(table.select().where(table.c.subject == subject).order_by(table.c.id), LedgerRecord.read)
 

@@ -1,4 +1,4 @@
-"""Measurements: the only code that reads rows, draws noise and charges the budget.
+"""Measurements: the only code that, after a charge to the budget, reads private rows and adds noise.
 
 The curator (`curator`) has the verbs that a mechanism may use. Each works out the loss from public numbers, lets
 the call pay, and only then evaluates (`evaluate`) exact sums or statistics of the selected rows, and adds noise.

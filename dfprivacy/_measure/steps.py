@@ -178,7 +178,7 @@ class GroupRunner:
         return [each.result for each in asked]
 
     def _charge_losses(self, asked: Sequence[RowRequest]) -> None:
-        """Charge the losses of all groups; equal losses of several groups are charged once."""
+        """Charge the losses of all groups; equal losses of several groups, which are disjoint, are charged once."""
         losses: list[PrivacyLoss] = []
         for of_groups in zip_longest(*(each.losses for each in asked)):
             losses += {_price_key(loss): loss for loss in of_groups if loss is not None}.values()

@@ -35,7 +35,7 @@ __all__ = ["Approximate", "BoundedRange", "Cube", "Gaussian", "Laplace", "Privac
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Privacy loss of one measurement, determined by its request."""
+    """Privacy loss of one measurement, which follows from what was requested and never from data."""
 
     kind: ClassVar[str]
 

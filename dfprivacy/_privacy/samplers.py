@@ -100,7 +100,7 @@ class Sampler(Protocol):
         """
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
-        """Return for each value in turn whether it reaches its threshold; stop after `most` values that do.
+        """Return for each value in turn whether it reaches its threshold with noise; stop after `most` that do.
 
         A gap is the value minus the threshold. The noise is Laplace: one for all thresholds, of the first
         scale, and one for each value, of the second.
@@ -194,7 +194,7 @@ class FromLaplace:
     def sparse_vector(
         self: Sampler, gaps: NDArray[np.int64], scales: tuple[float, float], most: int
     ) -> NDArray[np.bool_]:
-        """Return for each value in turn whether it reaches its threshold; stop after `most` values that do."""
+        """Return for each value in turn whether it reaches its threshold with noise; stop after `most` that do."""
         moved = self.laplace(np.zeros(1, dtype=np.int64), scales[0])  # once, for all
         reached = self.laplace(gaps, scales[1]) >= moved
         positives = np.flatnonzero(reached)

@@ -60,7 +60,8 @@ def _as_json_response(
         except Exception as error:  # noqa: BLE001 - its text may quote the data
             _log.error("a request failed with %s, whose text is withheld", type(error).__name__)
             failed = LedgerError(
-                "The server failed; the error's text is withheld.", "Ask the server's custodian to read its log."
+                "The server failed; the error's text is withheld, as it may quote data.",
+                "Ask the server's custodian to read its log.",
             )
             plain, status = refused(failed.after("What was charged, if anything, stays charged."), 500)
         return JSONResponse(plain, status, headers={"Cache-Control": "no-store"})

@@ -38,7 +38,7 @@ def add_commands(commands: Any) -> None:
         "--demo", action="store_true", help="serve the demo's survey, with tokens that are printed"
     )
     serving.add_argument("--host", default="127.0.0.1", help="where to listen; default: this machine alone")
-    serving.add_argument("--port", type=int, default=8765, help="default: 8765; 0 takes a free one")
+    serving.add_argument("--port", type=int, default=8765, help="the port; default: 8765; 0 takes a free port")
     serving.add_argument("--certfile", help="the certificate for TLS; without one, a proxy in front must do TLS")
     serving.add_argument("--keyfile", help="its key")
     serving.set_defaults(run=_run_serve, usage=serving.error)
@@ -50,7 +50,7 @@ def add_commands(commands: Any) -> None:
     analysts.add_argument(
         "--account", help="the account whose budget the analyst may spend a share of; default: the only account"
     )
-    analysts.add_argument("--expires", help="the last day on which the token counts, such as 2027-01-01")
+    analysts.add_argument("--expires", help="the last day on which the token is valid, such as 2027-01-01")
     analysts.add_argument("--tables", help="the tables that the analyst may ask, such as visits,labs; default: all")
     analysts.add_argument(
         "--oidc", action="store_true", help="the name is the identity provider's, and no token is made"
@@ -68,8 +68,8 @@ def _run_serve(options: argparse.Namespace) -> None:
         options.usage("name a configuration file, or pass --demo")
     if options.host not in HERE and not options.certfile:
         print(
-            f"Warning: {visible(options.host)} is no address of this machine alone, and there is no --certfile. "
-            "Tokens and answers can be read on their way, unless a proxy in front does TLS.",
+            f"Warning: {visible(options.host)} can be reached from other machines, and there is no --certfile. "
+            "Tokens and answers can be read on the network, unless a proxy in front of the server uses TLS.",
             file=sys.stderr,
         )
     about = options.host, options.port, options.certfile, options.keyfile

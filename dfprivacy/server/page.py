@@ -249,7 +249,9 @@ def _respond_or_show_error(handle: Handler, asked: CustodianRequest) -> Response
         return asked.show("error", 400, what=str(error))
     except Exception as error:  # noqa: BLE001 - its text may quote the data
         _log.error("a page failed with %s, whose text is withheld", type(error).__name__)
-        return asked.show("error", 500, what=f"The page failed with {type(error).__name__}; its text is withheld.")
+        return asked.show(
+            "error", 500, what=f"The page failed with {type(error).__name__}, whose text is withheld."
+        )
 
 
 def _overview(asked: CustodianRequest) -> Response:

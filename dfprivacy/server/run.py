@@ -71,7 +71,7 @@ def serve(
         config.load()  # which reads the files
     except (OSError, ValueError) as error:
         raise ArgumentError(
-            f"The files of TLS cannot be used: {error}.", "Check --certfile and --keyfile."
+            f"The certificate or key for TLS cannot be used: {error}.", "Check --certfile and --keyfile."
         ) from None
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
