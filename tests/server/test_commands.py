@@ -124,7 +124,7 @@ def test_serve_refuses_what_it_cannot_use(capsys, clinic):
         code, out, err = run(capsys, "serve", file, *words)
         assert (code, out) == (1, "")
         assert why in err
-        assert ("unless a proxy in front does TLS" in err) == ("192.0.2.1" in err)
+        assert ("unless a proxy in front of the server uses TLS" in err) == ("192.0.2.1" in err)
 
 
 def test_the_libraries_of_the_server(clinic):
