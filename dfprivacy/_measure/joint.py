@@ -116,7 +116,8 @@ class JointMeasurements(NoisySums, NoisyDecisions):
         def measure(features: RowFeatures) -> NoisyValue:
             if not unused or not self._fits_plan(features, unused.pop(), share):
                 raise PluginError(
-                    f"jointly() did not plan this sum of {features.describe()}: it is larger, or measured twice.",
+                    f"jointly() did not plan this sum of {features.describe()}: it is larger than planned, or "
+                    "measured a second time.",
                     "Give jointly() a pair (features, part) for each sum, with its largest radius and dimension.",
                 )
             if share is None or self._table.is_public(features.columns):  # exact, and free
