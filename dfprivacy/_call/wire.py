@@ -43,7 +43,7 @@ def read_error(plain: Mapping[str, Any]) -> DPError:
     return error if outcome == error.outcome else error.after(outcome)
 
 
-def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> Any:  # noqa: C901 - a table
+def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> Any:
     """Return what a client requests of an account, as JSON values: charges, releases or kept measurements.
 
     Raises
@@ -60,9 +60,6 @@ def answer_about_account(account: Account, asked: str, given: Sequence[Any]) -> 
             return str(account.largest(*[_read_kind(each) for each in kind]))
         case "tables", []:
             return [asdict(each) for each in account.tables()]
-        case "shares", []:
-            own = (each for each in account.shares() if each.analyst == account.asker)
-            return [{"analyst": each.analyst, "epsilon": str(each.epsilon)} for each in own]
         case "measurements", [list(keys), bool(private)] if len(keys) <= _MOST:
             known = account.measurements([str(key) for key in keys], private=private)
             return [[key, [asdict(each) for each in kept]] for (key, _), kept in known.items()]
