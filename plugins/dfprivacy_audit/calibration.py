@@ -82,13 +82,13 @@ class _Simulation:
 
     @property
     def null(self) -> dict[str, float]:
-        """Arguments of the function that draws synthetic rows, such that the null hypothesis is true."""
+        """Arguments with which synthetic rows follow the null hypothesis; empty if the method has none."""
         maker = self.audit.mechanism.maker
         own = () if maker is None else inspect.signature(maker).parameters
         return {name: value for name, value in _NULL.items() if name in own}
 
     def table(self, seed: int, rows: int) -> ColumnsFrame:
-        """Return a synthetic table as columns of values."""
+        """Return a synthetic table with the given number of rows."""
         mechanism, case, rng = self.audit.mechanism, self.audit.case, np.random.default_rng([seed, rows])
         schema = self.audit.stage.schema(self.audit.stage.frame(self.audit.rows))
         columns: dict[str, Any] = {name: each.draw(rng, rows) for name, each in schema.columns.items()}
@@ -106,7 +106,7 @@ class _Simulation:
         return ColumnsFrame({name: _array(values) for name, values in columns.items()})
 
     def checked(self) -> str:
-        """Run the method on many tables, and compare the error rates with their nominal values."""
+        """Run the method on many synthetic tables, and compare the error rates with their nominal values."""
         moderate, noiseless = self._stage(1), self._stage(10**4)
         population = None
         covered: defaultdict[tuple[str, float], list[bool]] = defaultdict(list)
@@ -145,7 +145,7 @@ def _is_population(interval: _Interval) -> bool:
 def _error_counts(
     small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]
 ) -> Iterator[tuple[int, int, float, str]]:
-    """Yield the number of errors and of tables, the nominal rate and a description, for each test and interval."""
+    """Yield, for each test and interval, the number of errors and of tables, the nominal rate and a text."""
     if small:
         times, level = sum(yes for yes, _ in small), small[0][1]
         said = f"a p-value is at most {level:g} in {times} of {len(small)} synthetic tables without an effect"
@@ -156,7 +156,7 @@ def _error_counts(
 
 
 def _rates_are_sound(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]]) -> bool:
-    """Return whether no error rate can be far above its nominal value; raise `Failed` if one is above it."""
+    """Return whether no error rate can be far above its nominal value; raise `Failed` if one clearly is."""
     rates = list(_error_counts(small, covered))
     for errors, tables, rate, said in rates:
         if stats.binom.sf(errors - 1, tables, rate) < _ERROR / len(_LOOKS) / (1 + len(covered)):
@@ -168,7 +168,7 @@ def _rates_are_sound(small: list[tuple[bool, float]], covered: dict[tuple[str, f
 
 
 def _check_rates(small: list[tuple[bool, float]], covered: dict[tuple[str, float], list[bool]], tables: int) -> str:
-    """Raise `Failed` if an error rate exceeds its nominal value by a one-sided binomial test."""
+    """Return a summary of the error rates; raise `Failed` if one is significantly above its nominal value."""
     counts = [len(small), *map(len, covered.values())]
     if max(counts) < _MIN_TABLES:
         raise Skipped(f"too few informative answers: {max(counts)} of {tables} synthetic tables")
@@ -180,14 +180,14 @@ def _check_rates(small: list[tuple[bool, float]], covered: dict[tuple[str, float
 
 
 def _contains_truth(interval: _Interval, truth: _Interval) -> bool:
-    """Return whether an interval contains the midpoint of the noise-free interval or, for a table, overlaps it."""
+    """Return whether an interval contains the middle of a nearly noise-free one or, for a table, overlaps it."""
     middle, half = (truth.low + truth.high) / 2, (truth.high - truth.low) / 2
     slack = 0.0 if _is_population(interval) else half
     return bool(interval.low - slack <= middle <= interval.high + slack)
 
 
 def _seeded_answer(stage: Harness, table: ColumnsFrame, seed: int) -> Release | None:
-    """Return the method's release about a table, with seeded noise; None if the method raises an error."""
+    """Return the method's release for a table, with seeded noise; None if the method raises an error."""
     in_time()
     with captured_messages(), noise.use_sampler(SeededSampler(seed)):
         try:
@@ -222,7 +222,7 @@ def _intervals(value: Any) -> dict[str, _Interval]:
 
 
 def _releases(value: Any) -> Iterator[Release]:
-    """Yield a release and the releases nested in it."""
+    """Yield all releases in a nested value, which may be a release itself."""
     if isinstance(value, Release):
         yield value
         value = list(value.result.values())

@@ -99,23 +99,23 @@ class Case:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the case's tables."""
+        """Names of the columns of the case's tables."""
         return tuple(dict.fromkeys([*self.bounds, *self.categories]))
 
     @property
     def grouped(self) -> tuple[str, ...]:
-        """The columns by which the view of the case is grouped."""
+        """Names of the columns by which the view of the case is grouped."""
         return (self.group_by,) if isinstance(self.group_by, str) else tuple(self.group_by or ())
 
     @property
     def domains(self) -> dict[str, tuple[Category, ...]]:
-        """Possible values of each categorical column, and of the field that says which table a row is in."""
+        """Possible values of each categorical column, and of the field that assigns a row to one of two tables."""
         which: dict[str, tuple[Category, ...]] = {self.other: (False, True)} if self.other else {}
         return {**{name: tuple(values) for name, values in self.categories.items()}, **which}
 
     @property
     def unchangeable_fields(self) -> tuple[str, ...]:
-        """Fields of a row on which neighbouring tables agree: public columns, and the row's table."""
+        """Fields that are equal in neighbouring rows: public columns, and the field that assigns a row to a table."""
         return (*self.public, *([self.other] if self.other else []))
 
 
@@ -220,7 +220,7 @@ def tables(case: Case) -> dict[str, list[Row]]:
 
 
 def further_tables(case: Case) -> dict[str, list[Row]]:
-    """Return further tables for the audit: with other group sizes, many rows, and spread or missing numbers.
+    """Return further tables for the audit: with other group sizes, more rows, and extreme or missing numbers.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def further_tables(case: Case) -> dict[str, list[Row]]:
         return float(rng.uniform(low, high))
 
     def spread_numbers(rows: Sequence[Row]) -> list[Row]:
-        """Return rows with evenly spread numbers, which increase from cell to cell."""
+        """Return the rows with evenly spaced numbers, increasing from the first row to the last."""
         return [
             {**row, **{name: low + (high - low) * at / max(len(rows) - 1, 1) for name, (low, high) in ends}}
             for at, row in enumerate(rows)
@@ -265,7 +265,7 @@ def further_tables(case: Case) -> dict[str, list[Row]]:
 
 
 def _category_rows(case: Case, rng: np.random.Generator) -> list[Row]:
-    """Return a row for each combination of categories, or for a random sample of the combinations."""
+    """Return a row for each combination of categories, or for a random sample of eight combinations."""
     cells = list(itertools.product(*case.domains.values()))
     if len(cells) > _CELLS:
         cells = [cells[i] for i in sorted(rng.choice(len(cells), _CELLS, replace=False))]
@@ -290,7 +290,7 @@ def _numeric_columns(case: Case) -> list[str]:
 
 
 def distant_tables(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return tables that differ from the given rows as much as public columns allow.
+    """Return tables that differ from the given rows in every row, as much as public columns allow.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ def distant_tables(case: Case, rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def candidate_rows(case: Case, count: int = 8) -> list[Row]:
-    """Return the candidate rows that may replace a row of a table.
+    """Return candidates for the row that differs between neighbouring tables.
 
     Parameters
     ----------
@@ -355,7 +355,7 @@ def candidate_rows(case: Case, count: int = 8) -> list[Row]:
 
 
 def few_rows(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
-    """Return a few candidate first rows with extreme and missing values, and public values that occur.
+    """Return a few candidate first rows, with extreme or missing values, for some public values of the table.
 
     Parameters
     ----------
@@ -435,7 +435,7 @@ _SCALES: list[
 
 
 def variants_among(mechanism: Mechanism, cases: Sequence[Case], case: Case) -> list[tuple[str, list[Case]]]:
-    """Return the variants of a case that are assigned to it, so that each variant belongs to a single case.
+    """Return the variants of a case to try; if there are too many for all cases, a different part for each case.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ def _case_key(case: Case) -> str:
 
 
 def variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants of a case, each with one setting changed.
+    """Yield variants of a case, such as with another neighbouring relation, other groups, bounds or arguments.
 
     Parameters
     ----------
@@ -505,7 +505,7 @@ def _public_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
 
 
 def _row_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants of a case with row conditions and groups, on columns that the mechanism uses and others."""
+    """Yield variants of a case with an unused column, with a condition on the rows, or with groups."""
     name = next(name for name in ("part", "part_", "part__") if name not in case.columns)
     more = replace(
         case,
@@ -528,7 +528,7 @@ def _row_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
 def _scaled_variant(
     case: Case, epsilon: str | float, bounds: Callable[[float, float], tuple[float, float]]
 ) -> tuple[str, list[Case]]:
-    """Yield a variant with another epsilon and other bounds or, if it is refused, two with one change each."""
+    """Return a variant with another epsilon and other bounds and, if these differ, two with one change each."""
     moved: Mapping[str, tuple[float, float]] = {
         name: pair if name in case.categories else bounds(*map(float, pair)) for name, pair in case.bounds.items()
     }
@@ -539,7 +539,7 @@ def _scaled_variant(
 
 
 def _argument_variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, list[Case]]]:
-    """Yield variants of a case with small and large values of each numeric argument."""
+    """Yield variants of a case with a smaller or larger value of one numeric argument."""
     defaults = {
         name: parameter.default
         for name, parameter in mechanism.signature.parameters.items()
@@ -553,7 +553,7 @@ def _argument_variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, 
 
 
 def _extremes(value: float) -> list[float]:
-    """Return extreme values that may replace a number; for an integer, which may be a count, nearby integers."""
+    """Return values to try in place of a number: for an integer 1 and its double, else far smaller and larger."""
     if type(value) is int:
         extremes: list[float] = [1, 2 * value] if 0 < value <= _MAX_COUNT else [1]
     else:

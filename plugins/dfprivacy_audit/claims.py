@@ -58,7 +58,7 @@ def features_are_what_they_say(audit: Audit) -> str:
 
 
 def _check_declarations(thing: Any, batch: Batch) -> None:
-    """Check the declarations of a feature, a statistic or labels on a batch of rows."""
+    """Check the declarations of a feature, a statistic or labels against their values on a batch of rows."""
     try:
         with captured_messages(), np.errstate(all="ignore"):
             seen = np.array(_row_vectors(thing, batch), dtype=float)
@@ -91,7 +91,7 @@ def _feature_sums(features: RowFeatures, batch: Batch) -> NDArray[np.float64]:
 
 
 def _check_lipschitz(statistic: OfSums, sums: NDArray[np.float64]) -> None:
-    """Check the Lipschitz constant of a statistic for small changes of its sums, in weighted L1 distance."""
+    """Check the Lipschitz constant of a statistic on small changes of its sums, in weighted L1 distance."""
     rng, limit = np.random.default_rng(6), float(statistic.lipschitz)
     weights = np.broadcast_to(statistic.features.weights, sums.shape)
     before = _statistic_value(statistic, sums)

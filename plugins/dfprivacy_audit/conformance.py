@@ -1,4 +1,4 @@
-"""The list of conformance checks of a mechanism, each with the faults that it catches."""
+"""The list of conformance checks of a mechanism, and the class of a check, which names the faults it catches."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Outcome:
 
     @property
     def tightness(self) -> float | None:
-        """Privacy loss of the worst pair of tables as a share of the charged budget."""
+        """Largest privacy loss that was found, as a share of the charged epsilon."""
         return self.loss / self.charge if self.loss is not None and self.charge else None
 
 
@@ -145,7 +145,7 @@ def check_mechanism(
     expected_failed_checks: Mapping[str, str] | None = None,
     samples: int = SAMPLES,
 ) -> Iterator[Check]:
-    """Return the checks of a mechanism, one for each kind of check and each case.
+    """Yield the checks of a mechanism: each kind of check in each case.
 
     Parameters
     ----------

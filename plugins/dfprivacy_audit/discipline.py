@@ -86,12 +86,12 @@ class Audit:
 
     @cached_property
     def stage(self) -> Harness:
-        """Harness that runs the mechanism on the case's tables."""
+        """Harness that runs the mechanism on tables of the case."""
         return Harness(self.mechanism, self.case)
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Rows of a table in which all kinds of values occur."""
+        """Rows of an ordinary table, with random numbers and all categories."""
         return tables(self.case)["mixed"]
 
     @cached_property
@@ -107,7 +107,7 @@ class Audit:
 
     @cached_property
     def distant(self) -> list[tuple[str, list[Row], Recording]]:
-        """Runs on tables far from the first one, in which the noisy sums of the first run are replayed, by name.
+        """Names, rows and runs of tables far from the first one, with the noisy sums of the first run replayed.
 
         They agree with it on what is public. Neighbour by neighbour the one becomes the other, so what follows
         from noise alone is the same on all of them; a threshold that no two neighbours pass shows here.
@@ -120,7 +120,7 @@ class Audit:
 
     @cached_property
     def far_apart(self) -> list[tuple[str, Recording, Recording]]:
-        """Runs with the same noisy sums on pairs of tables that are far apart, some with many rows."""
+        """Names and runs of pairs of tables that are far apart, with the same noisy sums; some have many rows."""
         rows = self.rows * -(-_LARGE_ROWS // len(self.rows))
         first = self.stage.trace(rows)
         return [(name, self.first_run, trace) for name, _, trace in self.distant] + [
@@ -137,7 +137,7 @@ class Audit:
 
     @property
     def families(self) -> list[Family]:
-        """Families of runs on neighbouring tables; the check is skipped if they exceeded the time limit."""
+        """Families of runs on neighbouring tables; the check is skipped if these runs took too long."""
         self.answered()
         if isinstance(self._traced, Skipped):
             raise self._traced
@@ -165,7 +165,7 @@ class Audit:
 
 
 def answers(audit: Audit) -> str:
-    """Catch a mechanism that fails on a plain table, or returns NaN, rows, or an answer that JSON cannot keep."""
+    """Catch a mechanism that fails on an ordinary table, or returns NaN, rows, or a result that JSON changes."""
     trace = audit.first_run
     if trace.release is None:
         raise Failed(f"it fails with {type(trace.error).__name__}: {trace.error}")
@@ -191,7 +191,7 @@ def answers(audit: Audit) -> str:
 
 
 def _answers_its_owner(audit: Audit, own: Any) -> None:
-    """Check the owner's variant of the mechanism, which has no noise and takes no epsilon."""
+    """Check that the variant of the mechanism for the data's owner, without noise and epsilon, does not fail."""
     stage, known = audit.stage, own.signature.parameters
     asked = {name: value for name, value in audit.case.arguments.items() if name in known}
     (view, *_) = stage.views(stage.frames(audit.rows), stage.accounts_of([]))
@@ -213,7 +213,7 @@ def _require_closed_form(audit: Audit) -> None:
 
 
 def loss_within_charge(audit: Audit) -> str:
-    """Catch too little noise: too small a sensitivity, rows counted twice, or a change of group charged once."""
+    """Catch too little noise: too small a sensitivity, rows counted twice, or a row in a new group counted once."""
     _require_closed_form(audit)
     loss = audit.loss
     if loss.exceeds:
@@ -237,7 +237,7 @@ def charge_is_tight(audit: Audit) -> str:
 
 
 def concludes_from_noise_alone(audit: Audit) -> str:
-    """Catch values without noise in a release, such as exact counts and ranges, and noise from another source."""
+    """Catch values without noise in a release, such as exact counts and ranges, and randomness of other sources."""
     if not audit.first_run.replayable:
         raise Skipped("it draws noise in a way that the audit cannot replay")
     count = 0
@@ -303,7 +303,7 @@ def noise_follows_its_law(audit: Audit) -> str:
 
 @cache
 def _fit_pvalue(_: str, kind: Any, scale: float) -> float:
-    """Return the p-value of the fit of the active sampler to its law, computed once for each sampler's name."""
+    """Return the p-value of the fit of the active sampler to its distribution, cached by the sampler's name."""
     return goodness_of_fit(noise.sampler(), kind, scale, _DRAWS if scale in _SCALES else _DRAWS // 4)
 
 
@@ -382,7 +382,7 @@ def _explanation_texts(error: BaseException | None) -> str:
 
 
 def explains_for_nothing(audit: Audit) -> str:
-    """Catch an explanation that reads rows, charges the budget, or shows an earlier sum."""
+    """Catch an explanation that reads rows, charges the budget, or depends on an earlier answer."""
     log: list[str] = []
     views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.accounts_of(log))
 
@@ -406,7 +406,7 @@ def explains_for_nothing(audit: Audit) -> str:
 
 
 def same_on_every_frame(audit: Audit) -> str:
-    """Catch sums that depend on other rows, their order, batches or the library, and changes of given tables."""
+    """Catch sums that depend on the order of rows, on batches or on the library, and modified input tables."""
     rng, local = np.random.default_rng(3), audit.mechanism.local
     public = {repr([row[name] for name in audit.case.unchangeable_fields]) for row in audit.rows}
     others = [
@@ -428,7 +428,7 @@ def same_on_every_frame(audit: Audit) -> str:
 
 
 def _check_libraries(audit: Audit) -> str:
-    """Check that the same table gives the same sums in all dataframe libraries."""
+    """Check that the sums of a table are the same in all installed dataframe libraries."""
     plain = [
         {
             name: value
@@ -467,14 +467,14 @@ def _same_sums(a: Recording, b: Recording, *, local: bool) -> bool:
 
 
 def _sorted_values(draw: Draw, *, local: bool) -> NDArray[np.int64]:
-    """Return the noisy values in a form that does not depend on the order of the rows."""
+    """Return the sums of a draw without what the order of rows changes: sorted, or none, for values by row."""
     if draw.kind in {"rank", "test"}:  # it rearranges the rows by their places
         return draw.sums[:0]
     return np.sort(draw.sums, axis=None) if local or draw.kind == "arc" else draw.sums
 
 
 def _outcome_repeats(audit: Audit, rows: Sequence[Row], first: Recording) -> bool:
-    """Return whether a repeated call with the same noisy sums has the same outcome."""
+    """Return whether repeated runs with the same noisy sums all have the same outcome."""
     again = (audit.stage.trace(rows, transcript=first.given) for _ in range(_REPEATS))
     return first.replayable and all(trace.outcome == first.outcome for trace in again)
 
@@ -491,7 +491,7 @@ def _array_lengths(plain: Any, path: str) -> Iterator[tuple[str, int]]:
 
 
 def is_documented(audit: Audit) -> str:
-    """Catch a docstring without a guarantee or a reference."""
+    """Catch a docstring without a privacy guarantee or without a reference."""
     doc = audit.mechanism.doc
     if not re.search(r"differential(ly)?\W+priva|[εe]psilon\W+DP\b|ε-DP", doc, re.IGNORECASE):
         raise Failed("the docstring does not state the privacy guarantee")

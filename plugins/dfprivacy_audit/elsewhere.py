@@ -1,4 +1,4 @@
-"""Check of a mechanism in variants of its cases that the author did not give."""
+"""Check of a mechanism in variants of the cases that its author gave."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REPEATS = 30  # of a mechanism with chance of its own, which comes out the same
 
 @dataclass(frozen=True)
 class VariantOutcome:
-    """Outcome of a variant of a case: the largest privacy loss, and whether and how the results differ."""
+    """Outcome of a variant of a case: its privacy loss, whether it has a result, and how results differ."""
 
     loss: Loss | None
     answered: bool
@@ -39,7 +39,7 @@ class VariantOutcome:
 
 
 def holds_in_other_cases(audit: Audit) -> str:
-    """Catch too little noise in variants of the cases: other relation, public columns, groups, bounds, epsilon."""
+    """Catch too little noise in variants of the cases: another relation, public columns, groups, bounds, epsilon."""
     audit.answered()
     refused, failed, used = [], [], []
     for name, tried in variants_among(audit.mechanism, audit.others or [audit.case], audit.case):
@@ -64,7 +64,7 @@ def holds_in_other_cases(audit: Audit) -> str:
 
 
 def _outcome_of_variant(audit: Audit, case: Case) -> VariantOutcome | None:
-    """Return the outcome of a variant on tables of all shapes; None if the variant is refused."""
+    """Return the outcome of a variant on several tables; None if the mechanism refuses the variant."""
     stage = Harness(audit.mechanism, case)
     rows = tables(case)["mixed"]
     base, statistics = statistics_of(stage, rows)

@@ -111,7 +111,7 @@ class Loss:
 
 @dataclass
 class Family:
-    """Family of tables that differ in the first row, with runs under the same noisy sums.
+    """Tables that differ in the first row, with the mechanism's run on each under the same noisy sums.
 
     Attributes
     ----------
@@ -132,37 +132,37 @@ class Family:
     members: list[tuple[Row | None, Recording]] = field(default_factory=list)
 
     def trace(self, row: Row | None) -> Recording:
-        """Run the mechanism on the table with the given first row."""
+        """Run the mechanism on the table with the given first row, and return the record of the run."""
         return self.stage.trace(with_first_row(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
-        """Run the mechanism's measurements, without its conclusion, on the table with the given first row."""
+        """Run only the measurements of the mechanism on the table with the given first row; return the record."""
         return self.stage.measure(with_first_row(self.rows, row), self.base)
 
     def add_rows(self, rows: Sequence[Row | None], *, every: int | None = 1) -> None:
-        """Add a table for each candidate first row; only every n-th run computes a result, or none."""
+        """Run the mechanism with each of the given first rows; only every n-th run, or none, computes a result."""
         for at, row in enumerate(rows):
             self.add_row(row, self.trace(row) if every and at % every == 0 else self.measure(row))
 
     def add_row(self, row: Row | None, recording: Recording) -> None:
-        """Add a table with the given first row, unless the mechanism refuses the row's public values."""
+        """Add the run with the given first row, unless the mechanism refused the public values of the row."""
         known = [public_part(self.stage.case, one) for one in (row, self.rows[0])]
         if not recording.refused or known[0] == known[1]:
             self.members.append((row, recording))
 
     @cached_property
     def ranked_pairs(self) -> list[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
-        """Pairs of tables of the family, by decreasing distance."""
+        """Pairs of neighbouring tables of the family, in order of decreasing distance."""
         return sorted(self.pairs(), key=lambda pair: -run_distance(pair[0][1], pair[1][1]))
 
     @property
     def largest_distance(self) -> float:
-        """Distance of the farthest pair of tables."""
+        """Largest distance between two neighbouring tables of the family."""
         (_, a), (_, b) = self.ranked_pairs[0]
         return run_distance(a, b)
 
     def pairs(self) -> Iterator[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
-        """Yield pairs of neighbouring tables: with and without a row, or equal on public columns."""
+        """Yield pairs of neighbouring tables: with and without a row, or with the same public values."""
         return neighboring(self.stage.case, self.members)
 
 
@@ -245,7 +245,7 @@ def small_family(
 
 
 def worst_rows(case: Case, known: Family | None, first: Row) -> list[Row | None]:
-    """Return the first rows of a family that are farthest apart, also with the public values of other rows.
+    """Return the two first rows of a family that are farthest apart, also with public values of another row.
 
     They do for sums of features on other tables: how far a row moves these depends on the row and public values.
 
@@ -272,7 +272,7 @@ def worst_rows(case: Case, known: Family | None, first: Row) -> list[Row | None]
 def worst_loss(
     candidates: Sequence[Family], n_families: int = 4, halvings: int = 8, restarts: int = _RESTARTS
 ) -> Loss:
-    """Search families for the pair of tables with the largest loss: among members, then near the best pairs.
+    """Search families for the pair of tables with the largest loss: all pairs, then rows near the best pairs.
 
     Parameters
     ----------
@@ -294,12 +294,12 @@ def worst_loss(
 
 
 def largest_loss(losses: Iterable[Loss]) -> Loss:
-    """Return the largest loss; one that exceeds its charge is larger than any that does not."""
+    """Return the largest loss; a loss above its charge counts as larger than any loss within its charge."""
     return max(losses, key=lambda loss: (loss.exceeds, loss.epsilon))
 
 
 def _farthest(candidates: Sequence[Family], n: int) -> list[Family]:
-    """Return the n families with the largest distances between their tables."""
+    """Return the n families whose neighbouring tables have the largest distances."""
     return sorted(candidates, key=lambda family: -family.largest_distance)[:n]
 
 
@@ -341,7 +341,7 @@ def worst_pair(family: Family, halvings: int = 8, restarts: int = _RESTARTS) -> 
 def _climb_row(
     case: Case, traced: Callable[[Row | None], Recording], row: Row | None, other: Recording, width: float
 ) -> tuple[Row | None, Recording]:
-    """Improve one row of a pair by steps that increase the distance from the other row."""
+    """Move one row of a pair while its distance from the other grows; return the row and its run."""
     trace = traced(row)
     if row is None:
         return row, trace
@@ -353,7 +353,7 @@ def _climb_row(
 
 
 def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return the loss of Laplace noise, mu² of Gaussian noise, and the probability of a revealing key.
+    """Return the loss of Laplace noise, mu² of Gaussian noise, and the probability that keys tell the tables apart.
 
     That is the larger of the probabilities that a table shows a key that the other does not have. None where the
     draws are not alike.
@@ -409,7 +409,7 @@ def _step_loss(kind: str, scale: float, loss: Fraction) -> Fraction:
 
 
 def _distance_and_new_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
-    """Return the distance of key counts, and the probability that a table shows a key the other lacks.
+    """Return the distance of key counts and, for each table, the probability of a key that the other lacks.
 
     Of a known domain, a key that occurs in no row counts 0, and none is of one table alone.
     """
@@ -428,7 +428,7 @@ def _distance_and_new_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
 
 
 def _reveal_probability(count: int, draw: Draw) -> Fraction:
-    """Return the probability that a noisy count reaches the threshold."""
+    """Return the probability that a noisy count reaches the threshold at which its key is revealed."""
     if draw.kind == SURVEY:
         return Fraction(math.erfc((draw.law - count) / draw.scale / math.sqrt(2)) / 2)
     scale, threshold = draw.law
@@ -444,7 +444,7 @@ def run_distance(a: Recording, b: Recording) -> float:
 
 
 def _draws_within_charges(a: Recording, b: Recording) -> bool:
-    """Return whether the loss of each draw is at most its charge, so that basic composition bounds the total.
+    """Return whether the loss of each draw is at most its charge, so that basic composition bounds the total loss.
 
     At a large epsilon, what discrete noise loses against continuous noise grows with its exponential: at that of
     all draws together, the bound says nothing of noise that was made for a part of it.
@@ -459,7 +459,7 @@ def _draws_within_charges(a: Recording, b: Recording) -> bool:
 
 
 def loss_between(a: Recording, b: Recording, pair: tuple[Row | None, Row | None], table: str) -> Loss:
-    """Compute the privacy loss between two tables from the noise drawn in the runs on them.
+    """Compute the privacy loss between two tables from the sums and noise scales recorded in the runs on them.
 
     Parameters
     ----------
@@ -513,7 +513,7 @@ Pair = tuple["Row | None", "Row | None"]
 
 
 def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[Statistic]]:
-    """Return the statistics that the mechanism measures on a table.
+    """Run the mechanism on a table; return the record, and the statistics that it measures.
 
     Parameters
     ----------
@@ -535,7 +535,7 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
 
 
 def worst_table(candidates: Sequence[Family], steps: int, n_tables: int = 3) -> Loss:
-    """Search for a pair of tables with a larger loss, by stepwise changes of the families with large distances.
+    """Search for the pair of tables with the largest loss, by random changes of tables with large distances.
 
     Parameters
     ----------
@@ -567,7 +567,7 @@ def _measured_pair(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Rec
 
 
 def _climb_table(family: Family, steps: int, seed: int) -> Loss | None:
-    """Improve one table by hill climbing while its distance from a neighbour grows."""
+    """Change a table at random while its distance from a neighbour does not shrink; return the loss."""
     rng, case = np.random.default_rng(seed), family.stage.case
     others = candidate_rows(case)
     moves = [partial(move, case, others, rng) for move in _MOVES]
@@ -594,7 +594,7 @@ def _climb_table(family: Family, steps: int, seed: int) -> Loss | None:
 
 
 def _replace_row(_: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Replace a random row by a random candidate."""
+    """Replace a random row, but not the first, by a random candidate."""
     if len(rows) < 2:  # noqa: PLR2004
         return rows
     at = int(rng.integers(1, len(rows)))
@@ -602,13 +602,13 @@ def _replace_row(_: Case, others: Sequence[Row], rng: np.random.Generator, rows:
 
 
 def _copy_row(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Replace a random row by a copy of another row."""
+    """Replace a random row, but not the first, by a copy of another row."""
     at, like = (int(rng.integers(len(rows))) for _ in range(2))
     return [*rows[:at], rows[like], *rows[at + 1 :]] if at else rows
 
 
 def _set_group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Set a random column to one value in all rows of a random category."""
+    """Set a random column to one value in all rows of a random category, except the first row."""
     like = others[int(rng.integers(len(others)))]
     name = list(like)[int(rng.integers(len(like)))]
     by = list(case.domains)[int(rng.integers(len(case.domains)))] if case.domains else None
@@ -619,27 +619,27 @@ def _set_group(case: Case, others: Sequence[Row], rng: np.random.Generator, rows
 
 
 def _repeat_row(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Repeat a random row several times, at most doubling the table."""
+    """Append several copies of a random row, so that the table is at most twice as long."""
     if len(rows) >= _MAX_ROWS:
         return rows
     return [*rows, *[rows[int(rng.integers(len(rows)))]] * int(rng.integers(1, len(rows) + 1))]
 
 
 def _drop_rows(_: Case, __: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Remove random rows from the table."""
+    """Remove random rows from the table, but not the first."""
     kept = rng.random(len(rows)) < rng.choice([0.5, 0.9])
     return [row for at, row in enumerate(rows) if at == 0 or kept[at]]
 
 
 def _shift_number(case: Case, _: Sequence[Row], rng: np.random.Generator, rows: list[Row]) -> list[Row]:
-    """Change a number of a random row slightly."""
+    """Change a number of a random row slightly, but not of the first row."""
     at = int(rng.integers(len(rows)))
     steps = list(fine_steps(case, rows[at], float(rng.choice([0.3, 0.03, 1e-3]))))
     return [*rows[:at], steps[int(rng.integers(len(steps)))], *rows[at + 1 :]] if at and steps else rows
 
 
 def _change_pair(case: Case, others: Sequence[Row], pair: Pair, rng: np.random.Generator) -> Pair:
-    """Replace one row of a pair of first rows, or both if public values change."""
+    """Replace one of the two first rows, and change the other if public values must agree."""
     at = int(rng.integers(2))
     if pair[at] is None:
         at = 1 - at

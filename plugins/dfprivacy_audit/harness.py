@@ -117,7 +117,7 @@ _ends: list[float] = []  # when the check that runs has to end
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Set the time limit of a check, which `in_time` enforces."""
+    """Set the time limit of the check that runs in this context; `in_time` enforces it."""
     _ends.append(time.process_time() + SECONDS)
     try:
         yield
@@ -126,7 +126,7 @@ def bounded() -> Iterator[None]:
 
 
 def in_time() -> None:
-    """Skip the check if its time limit has passed; called before each run of a mechanism."""
+    """Raise `Skipped` if the time limit of the check has passed; called before each run of a mechanism."""
     if _ends and time.process_time() > _ends[-1]:
         raise Skipped(f"not finished in {SECONDS} s")
 
@@ -166,7 +166,7 @@ class MemoryFrame(ColumnsFrame):
         self._raw: dict[Read, Raw] = {}
 
     def identifier_kind(self, name: str) -> str:
-        """Return the kind of values that identify people in a column: any column of the table is accepted."""
+        """Return "Python objects" for each column of the table, as any may identify people; else ""."""
         return "Python objects" if name in self.columns else ""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -205,7 +205,7 @@ def _accountant(epsilon: str | float, delta: str | float) -> Accountant:
 
 
 class RecordingAccount:
-    """Account that accepts and records every charge, and never reuses an answer."""
+    """Account for tests that accepts and records every charge, and never reuses an answer."""
 
     ledger = SimpleNamespace(where="nowhere")
     key = ""
@@ -219,7 +219,7 @@ class RecordingAccount:
         self._log = log
 
     def spent(self) -> Any:
-        """Return zero spending, whatever was charged."""
+        """Return the accountant's state without charges, whatever was charged."""
         return self.accountant.no_charges
 
     basic_composition = True
@@ -241,7 +241,7 @@ class RecordingAccount:
         reserve: Sequence[PrivacyLoss] = (),  # noqa: ARG002
         also: Sequence[RecordingAccount] = (),
     ) -> int:
-        """Record the privacy losses of a charge."""
+        """Record the privacy losses of a charge, also in further accounts, and return the number of losses so far."""
         for till in (self, *also):
             till.charges += losses
         self._log.append("charge")
@@ -252,7 +252,7 @@ class RecordingAccount:
         return None
 
     def measurements(self, key: str | None = None, *, private: bool) -> dict[Any, Any]:  # noqa: ARG002
-        """Return an empty list: no measurements are kept."""
+        """Return an empty dictionary: no measurements are kept."""
         return {}
 
     def keep(self, *, release: dict[str, Any] | None, **_: Any) -> None:
@@ -320,62 +320,62 @@ class Replay:
         return SeededSampler(self._seed)
 
     def laplace(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Record a request for Laplace noise, and answer it."""
+        """Record a draw of Laplace noise, and return replayed noisy sums."""
         return self._noisy_sums("laplace", values, scale)
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: noise.Choose) -> NDArray[np.int64]:
-        """Record a request for sums that are revealed step by step with Laplace noise, and answer it."""
+        """Record a draw of Laplace noise for sums that are revealed step by step, and return replayed noisy sums."""
         noisy = self.laplace(values, scale)
         return noise.reveal_step_by_step(values.shape, choose, lambda more: noisy[more])
 
     def gaussian(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Record a request for Gaussian noise, and answer it."""
+        """Record a draw of Gaussian noise, and return replayed noisy sums."""
         return self._noisy_sums("gaussian", values, scale)
 
     def cube(self, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Record a request for cube noise, and answer it."""
+        """Record a draw of cube noise, and return replayed noisy sums."""
         return self._noisy_sums("cube", values, scale)
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
-        """Record a request for randomized response, with a message for each row, and answer it."""
+        """Record a draw of randomized response, and return replayed messages, one for each row."""
         response.check_labels(labels, arc)
         draw = Draw("arc", labels.copy(), float(arc.reach), arc.epsilon, arc)
         return self._transcript_answer(draw, lambda: self._seeded.arc(labels, arc), labels.shape)
 
     def noisy_top_k(self, values: NDArray[np.int64], scale: float, k: int, *, flip: bool) -> list[int]:
-        """Record a request for a top-k selection, and answer it."""
+        """Record a top-k selection, and return the replayed indices."""
         draw = Draw("selection", values.copy(), scale, 2 * k / Fraction(scale), (k, flip))
         return self._recorded_answer(draw, lambda: self._seeded.noisy_top_k(values, scale, k, flip=flip))
 
     def sparse_vector(self, gaps: NDArray[np.int64], scales: tuple[float, float], most: int) -> NDArray[np.bool_]:
-        """Record a request for comparisons with thresholds, and answer it."""
+        """Record comparisons with thresholds by the sparse vector technique, and return the replayed outcomes."""
         noise.check_noise_arguments(gaps, scales[0])
         loss = 1 / Fraction(scales[0]) + 2 * most / Fraction(scales[1])
         draw = Draw("sparse vector", gaps.copy(), scales[1], loss, (scales, most))
         return self._recorded_answer(draw, lambda: self._seeded.sparse_vector(gaps, scales, most))
 
     def permutation_rank(self, values: NDArray[np.int64], scale: float) -> int:
-        """Record a request for the noisy rank of a permutation test, and answer it."""
+        """Record a draw of the noisy rank of a permutation test, and return the replayed rank."""
         draw = Draw("rank", values.copy(), scale, 4 / Fraction(scale))
         return self._recorded_answer(draw, lambda: self._seeded.permutation_rank(values, scale))
 
     def permutation_decision(self, values: NDArray[np.int64], scale: float, most: int) -> bool:
-        """Record a request for the decision of a permutation test, and answer it."""
+        """Record a draw of the decision of a permutation test, and return the replayed decision."""
         draw = Draw("test", values.copy(), scale, 2 / Fraction(scale), most)
         return self._recorded_answer(draw, lambda: self._seeded.permutation_decision(values, scale, most))
 
     def discover(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
-        """Record a request for frequent keys with Laplace noise, and answer it."""
+        """Record a search for frequent keys with Laplace noise, and return replayed keys and counts."""
         draw = Draw(DISCOVERY, _key_counts(counts), scale, 1 / Fraction(scale), (scale, threshold), tuple(counts))
         return self._recorded_answer(draw, lambda: self._seeded.discover(counts, scale, threshold))
 
     def survey(self, counts: Mapping[Any, int], scale: float, threshold: int) -> dict[Any, int]:
-        """Record a request for frequent keys with Gaussian noise, and answer it."""
+        """Record a search for frequent keys with Gaussian noise, and return replayed keys and counts."""
         draw = Draw(SURVEY, _key_counts(counts), scale, law=threshold, keys=tuple(counts))
         return self._recorded_answer(draw, lambda: self._seeded.survey(counts, scale, threshold))
 
     def sparse_counts(self, counts: Mapping[int, int], size: int, scale: float, threshold: int) -> dict[int, int]:
-        """Record a request for frequent keys of a known domain, and answer it."""
+        """Record a search for frequent keys of a known domain, and return replayed keys and counts."""
         law = scale, threshold, size
         draw = Draw(SPARSE, _key_counts(counts), scale, 1 / Fraction(scale), law, tuple(counts))
         return self._recorded_answer(draw, lambda: self._seeded.sparse_counts(counts, size, scale, threshold))
@@ -385,7 +385,7 @@ class Replay:
         return np.random.default_rng(self._seed)
 
     def _noisy_sums(self, kind: str, values: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
-        """Return replayed noisy sums, or noise alone if the transcript has no sums of this shape."""
+        """Record a draw; return replayed noisy sums, else noise alone, or without a transcript sums with noise."""
         start = values if self._transcript is None else np.zeros_like(values)
         return self._recorded_answer(
             Draw(kind, values.copy(), scale), lambda: getattr(self._seeded, kind)(start, scale), values.shape
@@ -396,7 +396,7 @@ class Replay:
         return self._transcript_answer(draw, answer, shape)
 
     def _transcript_answer(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None) -> T:
-        """Return the transcript's next answer to a draw of the given kind and shape; None if there is none."""
+        """Record a draw; return the transcript's answer to it if kind and shape agree, else a newly drawn answer."""
         at = len(self.draws)
         self.draws.append(draw)
         transcript = self._transcript or ()
@@ -486,7 +486,7 @@ class Recording:
 
     @cached_property
     def outcome(self) -> str:
-        """Text with the result or error of the run and its warnings, with all digits of numbers."""
+        """Result or error of the run and its messages, as a text with all digits of numbers."""
         if self.release is None:
             return "\n".join([f"{type(self.error).__name__}: {self.error}", *self.messages])
         plain = self.release.to_dict()
@@ -507,26 +507,26 @@ class Harness:
         return MemoryFrame(self.case.columns, rows, [] if log is None else log, public=public, **options)
 
     def parts(self, rows: Sequence[Row]) -> list[list[Row]]:
-        """Return the rows of each of the case's tables."""
+        """Return the rows of each table of the case: one table, or two if the case has a second view."""
         other = self.case.other
         return [[row for row in rows if row[other] is second] for second in (False, True)] if other else [[*rows]]
 
     def frames(self, rows: Sequence[Row], log: list[str] | None = None, **options: Any) -> list[MemoryFrame]:
-        """Return the rows of each of the case's tables as a table that logs reads."""
+        """Return a table in memory, which logs reads, for each table of the case."""
         return [self.frame(part, log, **options) for part in self.parts(rows)]
 
     def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
-        """Return a recording account for each table."""
+        """Return a recording account for each table of the case; all write to one log."""
         return [
             RecordingAccount(self.case, log, name) for name in ("audit", *(["second"] if self.case.other else []))
         ]
 
     def views(self, frames: Sequence[Frame], accounts: Sequence[Any]) -> list[PrivateFrame | GroupedView]:
-        """Return a view of each of the case's tables."""
+        """Return a view of each table, with the case's conditions and groups."""
         return [self.view(frame, account) for frame, account in zip(frames, accounts, strict=True)]
 
     def schema(self, frame: Frame, **promised: Any) -> Schema:
-        """Return the schema that the case makes public."""
+        """Return the schema with the declarations of the case, such as bounds and public columns."""
         case = self.case
         return read_schema(
             frame,
@@ -619,7 +619,7 @@ class Harness:
 
 
 def ledger_accounts(stage: Harness) -> list[Account]:
-    """Return accounts of a new real ledger that can pay for a whole audit."""
+    """Open accounts in a new ledger in memory, with a budget large enough for a whole audit."""
     case = stage.case
     return [
         open_ledger("memory:").open_account(
@@ -635,7 +635,7 @@ def ledger_accounts(stage: Harness) -> list[Account]:
 
 @contextmanager
 def captured_messages() -> Iterator[list[str]]:
-    """Collect warnings, log messages and printed output as texts."""
+    """Collect warnings, log messages and printed output as texts, in a list."""
     messages: list[str] = []
     printed = io.StringIO()
     root, ear = logging.getLogger(), _LogCapture(messages)
@@ -666,7 +666,7 @@ class _LogCapture(logging.Handler):
 
 @contextmanager
 def fixed_random_seeds() -> Iterator[None]:
-    """Seed the random generators of Python and NumPy, also generators that a mechanism creates."""
+    """Fix the random seeds of Python and NumPy, also those of generators that a mechanism creates unseeded."""
     shared: Any = np.random  # whose stubs do not know all of it
     real, before, numpy_before = shared.default_rng, random.getstate(), shared.get_state()
     random.seed(0)
@@ -682,7 +682,7 @@ def fixed_random_seeds() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Measurement:
-    """Record of one measurement: the curator's method, copies of its arguments, and the result."""
+    """Record of one measurement: name of the curator's method, copies of features or statistics, and result."""
 
     verb: str
     things: tuple[Any, ...]
@@ -691,7 +691,7 @@ class Measurement:
 
 @contextmanager
 def recorded_measurements() -> Iterator[list[Measurement]]:
-    """Record the measurements that mechanisms request from curators."""
+    """Record in a list the measurements that mechanisms request from curators."""
     measurements: list[Measurement] = []
 
     def record_calls(verb: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -731,7 +731,7 @@ def copy_of(thing: Any) -> Any:
 
 
 def components(thing: Any) -> list[Any]:
-    """Return a feature, a statistic or labels, and all features of which it is composed."""
+    """Return a list of a feature, a statistic or labels, and of all such objects of which it is composed."""
     held = vars(thing).values() if hasattr(thing, "__dict__") else ()
     inner = [each for value in held for each in _flattened(value) if isinstance(each, _KINDS)]
     return [thing, *(part for each in inner for part in components(each))]
@@ -743,7 +743,7 @@ def with_first_row(rows: Sequence[Row], row: Row | None) -> list[Row]:
 
 
 def public_part(case: Case, row: Row | None) -> tuple[object, ...]:
-    """Return the fields of a row on which neighbouring tables agree."""
+    """Return the fields of a row on which neighbouring tables agree; none if rows are added or removed."""
     if row is None or case.neighbors == "add_remove":
         return ()
     return tuple("missing" if _is_missing_value(row[name]) else row[name] for name in case.unchangeable_fields)

@@ -24,7 +24,7 @@ class CheckItem(pytest.Item):
         self.check = check
 
     def runtest(self) -> None:
-        """Run the check."""
+        """Run the check; raise an exception if it fails, is skipped, or is expected to fail."""
         outcome = self.check.run()
         if outcome.status == "failed":
             raise Failed(outcome.detail)
@@ -34,7 +34,7 @@ class CheckItem(pytest.Item):
             pytest.skip(outcome.detail)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return a description of the failure and of the faults that the check catches."""
+        """Return the text of a failure, with the faults that the check catches."""
         if isinstance(excinfo.value, Failed):
             return f"{self.check}\n{excinfo.value}\nThe check catches {self.check.catches}."
         return super().repr_failure(excinfo, style)

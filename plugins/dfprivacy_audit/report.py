@@ -63,7 +63,7 @@ def as_table(outcomes: Sequence[Outcome], seconds: float) -> str:
 
 
 def as_json(outcomes: Sequence[Outcome]) -> str:
-    """Return the outcomes of checks as a JSON text.
+    """Return the outcomes of checks, and whether all passed, as a JSON text.
 
     Parameters
     ----------

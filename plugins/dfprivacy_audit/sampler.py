@@ -30,7 +30,7 @@ _SMALL = 2.0**12  # up to this scale probabilities are summed one by one
 def goodness_of_fit(
     sampler: Sampler, kind: Literal["laplace", "gaussian", "cube"], scale: float, draws: int = 20_000
 ) -> float:
-    """Test a sampler against the exact probabilities of its discrete law.
+    """Test whether a sampler follows the exact probabilities of its discrete distribution.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def goodness_of_fit(
 
 
 def _smallest_pvalue(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) -> float:
-    """Return the Bonferroni p-value of tests of the distribution, of low bits, and of successive draws."""
+    """Return the Bonferroni p-value of tests of the distribution, of pairs in a draw, and of successive draws."""
     pairs, steps = np.zeros((len(each),) * 2), np.zeros((len(each),) * 2)
     np.add.at(pairs, (place[:, 0], place[:, 1]), 1)
     np.add.at(steps, (place[:-1, 0], place[1:, 0]), 1)

@@ -47,7 +47,7 @@ _NUMBERS = 40  # numbers of an output that are looked at
 
 @dataclass(frozen=True)
 class Output:
-    """Output of a call in comparable form: the numbers of the release, and all other contents as text."""
+    """Output of a call in a comparable form: the numbers of the release, and all other contents as text."""
 
     numbers: tuple[float, ...]
     text: str
@@ -131,7 +131,7 @@ class _Pair:
 
 
 def _screened_pairs(stage: Harness) -> Iterator[_Pair]:
-    """Return pairs of neighbouring tables, with a few outputs on each table."""
+    """Yield pairs of neighbouring tables, with a few outputs on each table."""
     case = stage.case
     others = candidate_rows(case, count=2)
     rows_in_place: list[Row | None] = [*others[:: max(1, len(others) // _ROWS)]]
@@ -145,7 +145,7 @@ def _screened_pairs(stage: Harness) -> Iterator[_Pair]:
 
 
 def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output]:
-    """Return many outputs of the same call, each with new noise."""
+    """Yield many outputs of the same call, each with new noise."""
     accounts = stage.accounts_of([])
     views = stage.views(stage.frames(rows), accounts)
     question = None
@@ -162,7 +162,7 @@ def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output
 
 
 def _flat_json(plain: Any) -> tuple[list[float], list[str]]:
-    """Return the numbers in nested JSON values, and all other contents with their positions as text."""
+    """Return the numbers in nested JSON values, and the remaining structure with all other values as text."""
     numbers: list[float] = []
 
     def walk(value: Any) -> Any:
@@ -179,7 +179,7 @@ def _flat_json(plain: Any) -> tuple[list[float], list[str]]:
 def separation(
     one: Sequence[Output], other: Sequence[Output], delta: float = 0.0, error: float = ERROR
 ) -> tuple[float, str]:
-    """Select an event on one half of two samples, and compute a lower bound of epsilon on the other half.
+    """Select an event on one half of two samples, and compute a lower bound of epsilon from the other half.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ Sides = tuple["NDArray[np.float64]", "NDArray[np.float64]"]
 
 
 def _classifier_scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides, Sides]]]:
-    """Return classifier scores, learned on the first half, for both halves of both samples."""
+    """Yield classifier scores, learned on the first half of two samples, for both halves of both samples."""
     sides = [*train, *test]
     yield _log_ratio_scores("the text", [[output.text for output in side] for side in sides])
     width = max((len(output.numbers) for side in sides for output in side), default=0)
@@ -268,7 +268,7 @@ def _classifier_scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides
 
 
 def _bit_scores(values: NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Return scores of floats: their magnitudes, and the positions of their lowest set bits."""
+    """Return a label for each float: half its exponent, and half the position of its lowest set bit."""
     mantissa, exponent = np.frexp(values)
     steps = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)
     lowest = np.where(steps == 0, 0, exponent - 53 + np.log2(np.maximum(steps & -steps, 1)).astype(np.int64))
@@ -276,7 +276,7 @@ def _bit_scores(values: NDArray[np.float64]) -> list[tuple[int, int]]:
 
 
 def _log_ratio_scores(name: str, labels: Sequence[Sequence[Any]]) -> tuple[str, tuple[Sides, Sides]]:
-    """Return scores of labels: the log ratio of their frequencies in both tables, estimated on the first half."""
+    """Return scores of labels: log ratios of their frequencies on both tables, estimated on the first half."""
     first, second = Counter(labels[0]), Counter(labels[1])
     score = {label: math.log((first[label] + 0.5) / (second[label] + 0.5)) for label in {*first, *second}}
     a, b, c, d = (np.array([score.get(label, 0.0) for label in side]) for side in labels)

@@ -70,7 +70,7 @@ def public_groups(
 
 
 def checked_rate(rate: Any) -> Rate:
-    """Return the argument ``rate``, a share or a range of shares, after checking that it lies between 0 and 1."""
+    """Return ``rate``, the share of X = 1 or a range of it; raise an error if it is not between 0 and 1."""
     if rate is None:
         return None
     pair = isinstance(rate, list | tuple)
@@ -84,7 +84,7 @@ def checked_rate(rate: Any) -> Rate:
 
 
 def checked_tau(tau: Any) -> float:
-    """Return tau, the chi² at which the unit circle norm is 1, after checking that it lies within the limits."""
+    """Return tau, the chi² for which the unit circle mechanism has norm 1; raise an error if out of range."""
     if tau is None:
         return TAU
     number = as_number(tau, "tau")

@@ -55,7 +55,7 @@ class _CountStatistic(OfSums):
         self.by, self.sizes, self.fill = by, tuple(sizes), fill
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Bound the change of the statistics by one row: at most 1 in each coordinate."""
+        """Return the largest change of the statistics by one row, in the given norm; at most 1 in each coordinate."""
         if relation != "replace_one" or self.by.name not in public:
             return math.inf
         if all(column.name in public for column in self.columns):
@@ -63,7 +63,7 @@ class _CountStatistic(OfSums):
         return 1.0 if norm == math.inf else float(self.dimension) if norm == 1 else math.sqrt(self.dimension)
 
     def group_counts(self, sums: NDArray[np.float64]) -> Any:
-        """Return the number of rows with X = 1, and of complete rows, in each group."""
+        """Return the number of rows with X = 1, and the number of complete rows, in each group."""
         if self.fill:
             return tuple(sums), self.sizes
         (c, m), (d, k) = ((group[:, 0], group.sum(axis=1)) for group in sums.reshape(2, -1, 2))
@@ -104,7 +104,7 @@ class Difference(_CountStatistic):
         self.error = _ROUNDING_ERROR * min(sizes)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the scaled difference from the counts, with an integer numerator."""
+        """Compute the scaled difference of shares of each column from the counts."""
         (c, d), (m, k) = self.group_counts(sums)
         larger = np.maximum(m, k)
         apart = np.where(np.minimum(m, k) > 0, c * k - d * m, 0.0) / np.maximum(larger, 1.0)
@@ -112,7 +112,7 @@ class Difference(_CountStatistic):
 
 
 class Margins(RowFeatures):
-    r"""Features that sum to margins: ±1/2 for X = 1 or 0, and 1/2 in the group's coordinate if X is missing.
+    r"""Features whose sums are margins: ±1/2 for X = 1 or 0, or 1/2 in the group's coordinate if X is missing.
 
     A vector has one entry of ±1/2 at most: its radius is 1/2, and two are 1 apart in L1. So to know how many are
     missing costs no more noise than to know how many have X = 1.
@@ -136,7 +136,7 @@ class Margins(RowFeatures):
         return np.stack([np.where(gone, 0.0, sign), *(0.5 * (gone & each) for each in inside)], axis=1)
 
     def radius(self, norm: float) -> float:  # noqa: ARG002
-        """Largest norm of a row's feature vector."""
+        """Return the largest norm of a row's feature vector."""
         return 0.5
 
 
@@ -163,14 +163,14 @@ class UnitCircleNorm(_CountStatistic):
         self.error = _ROUNDING_ERROR * self.weights * (2 + 2 * math.sqrt(n1 * n0 / (tau * (n1 + n0))))
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the scaled norms from the counts."""
+        """Compute the scaled norm of each column from the counts."""
         n1, n0 = self.sizes
         (c11, c10), complete = self.group_counts(sums)
         return unit_circle_norm(c11, c10, n1, n0, self.tau, complete) * self.weights
 
 
 class Distance(_CountStatistic):
-    """Signed number of rows that must change before a column's chi² crosses tau."""
+    """Signed number of rows that must change before the chi² of a column crosses tau."""
 
     description = "the numbers of rows between {columns} and significance"
 
@@ -181,7 +181,7 @@ class Distance(_CountStatistic):
         self.tau = tau
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the signed distances of the columns from the counts."""
+        """Compute the signed distance of each column from the counts."""
         n1, n0 = self.sizes
         c11, c10 = sums.astype(np.int64)
         return signed_distance(c11, c10, n1, n0, self.tau)

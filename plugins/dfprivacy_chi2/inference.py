@@ -1,4 +1,4 @@
-"""Tests of one table from its released numbers: a difference of shares, counts of all cells, or a norm."""
+"""Tests of one table from released numbers: a difference of shares, counts of all cells, or a norm."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class SignedDifference:
 
     @property
     def statistic(self) -> float:
-        """Pearson's χ², or its least possible value if the share of X = 1 is not known."""
+        """Pearson's χ²; its smallest possible value if the share of X = 1 is not known."""
         share = self._null_shares()
         variance = float((share * (1 - share)).mean())
         m, k = self.rows
@@ -129,7 +129,7 @@ class SignedDifference:
 
     @cached_property
     def _null_law(self) -> Law:
-        """Distribution of the difference under independence, symmetric about 0."""
+        """Distribution of the scaled difference without noise, under independence; symmetric about 0."""
         m, k = self._noisy_rows(_MOST_SCALES)  # F varies more, the more rows are complete
         ones, times = np.unique(np.rint(self._null_shares() * (m + k)).astype(int), return_counts=True)
         laws = [
@@ -139,7 +139,7 @@ class SignedDifference:
         return Law(np.concatenate([law.points, -law.points]), np.tile(law.weights, 2) / 2)
 
     def _null_shares(self) -> Array:
-        """Draw shares of X = 1, or of X = 0, that agree with the noisy counts under independence."""
+        """Draw the smaller of the shares of X = 1 and X = 0, under independence, given the noisy counts."""
         if not self.margins:
             return np.full(1, 0.5)
         n, law = sum(self._noisy_rows(_LIKELY_SCALES)), NoiseLaw(self.margin_scale)
@@ -149,12 +149,12 @@ class SignedDifference:
         return np.clip(0.5 - np.sqrt(np.maximum(squared, 0.0)), 0.0, 0.5)
 
     def _noisy_rows(self, scales: float) -> tuple[int, int]:
-        """Return upper limits of the complete rows of each group: noisy numbers plus a multiple of the noise."""
+        """Return the complete rows of each group: the noisy number plus a multiple of the noise scale."""
         m, k = self._complete_row_counts([gone - scales * self.margin_scale for gone in self.margins[1:]])
         return int(m), int(k)
 
     def _complete_row_counts(self, missing: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the number of complete rows of each group, at least 1, given half the number of missing rows."""
+        """Return the number of complete rows of each group, at least 1, given half the number of missing values."""
         sizes = (min(self.sizes),) * 2 if self.omitted else self.sizes
         halves = zip(sizes, missing or (0.0, 0.0), strict=True)
         return tuple(np.clip(np.rint(n - 2 * gone), 1, n) for n, gone in halves)
@@ -187,7 +187,7 @@ class NoisyTable:
 
     @cached_property
     def statistic(self) -> float:
-        """Pearson's χ², with each independent residual weighted by the share of sampling in its variance."""
+        """Pearson's χ², each independent residual weighted by the share of its variance that is due to sampling."""
         directions, sampling, reliability = _residuals(self.counts, 2 * self.scale**2)
         return float(_weighted_chi2(directions, sampling, reliability))
 
@@ -233,7 +233,7 @@ class NoisyTable:
 
     @cached_property
     def _null_moments(self) -> tuple[float, float, float]:
-        """Mean and variance of T under independence, and the share of n φ² that an association adds to T."""
+        """Mean and variance of the statistic under independence, and the share of n φ² that association adds."""
         part = _residuals(self.counts, 2 * self.scale**2)[2]
         return float(part.sum()), float(2 * (part**2).sum()), float((part**3).sum() / part.sum())
 
@@ -242,13 +242,13 @@ class NoisyTable:
 
     @cached_property
     def _tail_fit(self) -> tuple[float, float]:
-        """Value of √T above which its tail is taken to be exponential, and the mean excess of that tail."""
+        """Threshold above which √statistic has an exponential tail under independence, and the mean excess."""
         edge = self._null_roots[-_N_TAIL]
         return float(edge), float((self._null_roots[-_N_TAIL:] - edge).mean())
 
     @cached_property
     def _null_roots(self) -> Array:
-        """Return simulated values of √T under independence, in ascending order."""
+        """Square roots of the statistic, simulated under independence, in ascending order."""
         rng = np.random.default_rng(0)  # no secret: the noise is not drawn again
         law = NoiseLaw(self.scale)
         shape = (_N_DRAWS, *self.counts.shape)
@@ -291,7 +291,7 @@ class UnitCircleTest:
 
     @property
     def statistic(self) -> float:
-        """Smallest Pearson's χ² that agrees with the norm, at the possible share of X = 1 nearest 1/2."""
+        """Smallest Pearson's χ² that agrees with the noisy norm, for any possible share of X = 1."""
         p = nulls.share_nearest_half(self.rate)
         return max(0.0, self.tau * (1 + (max(self.released, 0.0) ** 2 - 1) / (4 * p * (1 - p))))
 
@@ -326,7 +326,7 @@ def _table_shares(counts: Array) -> tuple[Array, Array, Array]:
 
 
 def _residuals(counts: Array, variance: float) -> tuple[Array, Array, Array]:
-    """Return independent residuals, their sampling variances, and the sampling variances' shares of the total."""
+    """Return independent residuals, their variances from sampling, and the share of these in their variances."""
     p, g, n = _table_shares(counts)
     q = counts - p[..., :, None] * counts.sum(axis=-2, keepdims=True)
     q = (q - g[..., None, :] * q.sum(axis=-1, keepdims=True))[..., :-1, :-1]
@@ -340,7 +340,7 @@ def _weighted_chi2(directions: Array, sampling: Array, part: Array) -> Array:
 
 
 def _residual_basis(x: Array) -> tuple[Array, Array]:
-    """Return the basis in which residuals of the shares x are independent, and their variances."""
+    """Return a basis in which residuals of a margin with shares x are independent, and their variances."""
     eye, own = np.eye(x.shape[-1]), x[..., :-1]
     away = eye[:-1] - own[..., :, None]
     root = np.linalg.inv(np.linalg.cholesky(away @ np.swapaxes(away, -1, -2)))

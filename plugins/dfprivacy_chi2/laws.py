@@ -49,7 +49,7 @@ class Law:
     weights: Array
 
     def sf(self, t: float, *scales: float) -> float:
-        """Return the probability that T plus noise exceeds t.
+        """Return the probability that the statistic plus Laplace noise exceeds t.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class Law:
         return float(self.weights @ noise_sf(t - self.points, *scales))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
-        """Return the value that T plus noise exceeds with probability `alpha`."""
+        """Return the value that the statistic plus Laplace noise exceeds with probability `alpha`."""
         reach = float(np.abs(self.points).max()) + 1e-9
         width = (sum(scales) + reach) * (1 + math.log(1 / min(alpha, 1 - alpha)))
         critical: float = scipy.optimize.brentq(
@@ -76,13 +76,13 @@ class Law:
 
 
 def noise_sf(y: Array, *scales: float) -> Array:
-    """Return the survival function of one Laplace variable, or of the sum of two, at y."""
+    """Return the survival function at y of one Laplace variable, or of the sum of two, given their scales."""
     tail = _laplace_function(y, scales, 2)
     return np.asarray(np.where(y > 0, tail, 1 - tail))
 
 
 def noise_pdf(y: Array, *scales: float) -> Array:
-    """Return the density of one Laplace variable, or of the sum of two, at y."""
+    """Return the density at y of one Laplace variable, or of the sum of two, given their scales."""
     return _laplace_function(y, scales, 1)
 
 
@@ -110,7 +110,7 @@ def binomial_counts(n: int, p: float) -> tuple[NDArray[np.int64], Array]:
 def binomial_law(
     statistic: Callable[[NDArray[np.int64], NDArray[np.int64]], Array], n1: int, n0: int, p1: float, p0: float
 ) -> Law:
-    """Return the distribution of a statistic of c11 ~ Bin(n1, p1) and c10 ~ Bin(n0, p0)."""
+    """Return the distribution of a statistic of two counts, c11 ~ Bin(n1, p1) and c10 ~ Bin(n0, p0)."""
     (c11, first), (c10, second) = binomial_counts(n1, p1), binomial_counts(n0, p0)
     weights = np.multiply.outer(first, second)
     kept = weights > 1e-18 / weights.size
@@ -124,7 +124,7 @@ def hypergeometric_law(
     m1: int,
     most: int | None = None,
 ) -> Law:
-    """Return the distribution of a statistic given the margin M1 = c11 + c10, with a hypergeometric c11."""
+    """Return the distribution of a statistic of two counts c11 and c10 given their sum m1."""
     n = n1 + n0
     mean = n1 * m1 / n
     c11 = _count_grid(mean, mean * (1 - m1 / n) * n0 / max(n - 1, 1), max(0, m1 - n0), min(n1, m1), most)

@@ -184,32 +184,32 @@ class Comparison:
 
     @cached_property
     def sensitivity(self) -> float:
-        """Sensitivity of the statistic to one row."""
+        """Largest change of the statistic of a column if one row changes."""
         n1, n0 = self.sizes
         return 1 / min(n1, n0) if self.statistic == "difference" else tight_sensitivity(n1, n0, self.tau)
 
     def scaled_statistics(self, xs: Sequence[Column]) -> Difference | UnitCircleNorm:
-        """Return the statistics of several columns, each divided by its sensitivity."""
+        """Return the statistics of several columns, each divided by the sensitivity to one row."""
         if self.statistic == "difference":
             return Difference(xs, self.by, self.groups, self.sizes, fill=self.fill)
         return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.sensitivity, fill=self.fill)
 
     def null_distribution(self, rate: nulls.Rate) -> nulls.Null | nulls.MissingRowsNull:
-        """Return the null distribution of the statistic for a column with a known share of X = 1."""
+        """Return the null distribution of a column's statistic, given what is known of its share of X = 1."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
             return nulls.MissingRowsNull(min(n1, n0), nulls.share_nearest_half(rate))
         return nulls.norm_null(n1, n0, self.tau, rate, complete=self.fill)
 
     def critical_values(self, rates: Sequence[nulls.Rate], *scales: float) -> NDArray[np.float64]:
-        """Return the critical value of each column, given its known share of X = 1."""
+        """Return the critical value of each column, given what is known of its share of X = 1."""
         of_rate = {
             rate: self.null_distribution(rate).critical_value(self.level, *scales) for rate in dict.fromkeys(rates)
         }
         return np.array([of_rate[rate] for rate in rates])
 
     def distribution(self, p1: float, p0: float) -> Law:
-        """Return the distribution of the statistic if the groups have the shares p1 and p0 of X = 1."""
+        """Return the distribution of the statistic if the shares of X = 1 in the groups are p1 and p0."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
             return binomial_law(lambda c11, c10: np.abs(c11 / n1 - c10 / n0), n1, n0, p1, p0)
@@ -217,7 +217,7 @@ class Comparison:
 
 
 class Measurement(NamedTuple):
-    """Measurement of tests of many columns: positions of the selected columns, results, and scales of the noise.
+    """Measurement for tests of many columns: indices of the tested columns, their results, and noise scales.
 
     By ``"svt"`` with whether each reached its threshold, by ``"select"`` with its noisy number.
     """
@@ -368,7 +368,7 @@ def conclude_chi2_many(
     rate: Any,
     nan_policy: NanPolicy,
 ) -> Chi2Many:
-    """Compute the result: which columns differ between the groups."""
+    """Decide from the measurement which columns differ between the groups."""
     question, places, scales, reached, values = measured
     rates, answered = [question.rates[at] for at in places], tuple(question.xs[at].name for at in places)
     known = zip(rates, values, strict=bool(values))
@@ -430,7 +430,7 @@ def _checked_comparison(
 
 
 def _check_group_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Check that the groups are small enough for computing distances."""
+    """Return the group sizes; raise an error if they are too large for computing distances."""
     if min(sizes) > _MAX_DISTANCE_ROWS:
         raise ArgumentError(
             f'score="distance" takes up to {_MAX_DISTANCE_ROWS:,} rows; the smaller group has {min(sizes):,}.',
@@ -500,7 +500,7 @@ def check_chi2_many(
 
 
 def plan_chi2_many(curator: Curator, *, method: ManyMethod, max_rejections: int, **asked: Any) -> Mapping[str, Any]:
-    """Return the smallest detectable difference of shares, from public numbers, for ``explain``."""
+    """Return the smallest difference of shares that can be detected, for ``explain``, from public numbers."""
     question = _checked_comparison(curator, **asked)
     unit = question.sensitivity
     if method == "svt":

@@ -292,7 +292,7 @@ def conclude_chi2(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> Chi2:
-    """Compute the test from the noisy counts, or from the noisy difference."""
+    """Compute the test from the noisy counts of all cells, or from the noisy difference of shares."""
     known: dict[str, Any] = {**_result_fields(measured, x, by), "alpha": alpha, "confidence": confidence}
     first = measured.values[0]
     if measured.method == "table":
@@ -372,7 +372,7 @@ def _measure_counts(
 def plan_chi2(
     curator: Curator, *, x: Column, by: Column, groups: Sequence[Any] | None, **asked: Any
 ) -> Mapping[str, Any]:
-    """Return the power to detect several differences of shares, from public numbers, for ``explain``."""
+    """Return the power to detect differences of shares of 0.05, 0.1 and 0.2, for ``explain``."""
     if not by.public or asked.get("method") == "table":
         return {}
     kept, sizes = public_groups(curator, x, by, groups, most=None)

@@ -1,4 +1,4 @@
-"""Distributions of a noisy norm and of a noisy difference of shares, if X and the groups are independent.
+"""Null distributions of a noisy norm and of a noisy difference of shares: X and the groups are independent.
 
 The share p of X = 1 is a nuisance. The null hypothesis of the norm holds one law for each share that cannot be
 excluded; a p-value is the largest of theirs. That of the difference, of which any rows may be left out, is a bound.
@@ -35,16 +35,16 @@ _TANGENT_POINTS = np.linspace(0.0, 40.0, 81)  # y, in scales of the larger noise
 
 @dataclass(frozen=True)
 class Null:
-    """Composite null hypothesis: a set of distributions of the statistic, one of them the true distribution."""
+    """Composite null hypothesis: a set of distributions of the statistic, which includes the true one."""
 
     laws: tuple[Law, ...]
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Return the largest p-value of a noisy statistic under these distributions; `scales` are of the noise."""
+        """Return the largest p-value of a noisy statistic under the distributions; `scales` are those of the noise."""
         return max(law.sf(statistic, *scales) for law in self.laws)
 
     def critical_value(self, alpha: float, *scales: float) -> float:
-        """Return a value that a noisy statistic exceeds with probability at most `alpha` under every law."""
+        """Return a value that a noisy statistic exceeds with at most probability `alpha` under each distribution."""
         critical = -math.inf
         for law in self.laws:
             if not math.isfinite(critical) or law.sf(critical, *scales) > alpha:
@@ -54,7 +54,7 @@ class Null:
 
 @dataclass(frozen=True)
 class MissingRowsNull:
-    r"""Null hypothesis of the absolute difference of shares, if an unknown number of rows is left out.
+    r"""Null hypothesis of the absolute difference of shares if an unknown number of incomplete rows is omitted.
 
     The statistic is :math:`|D| / N` plus one or two Laplace variables.
 
@@ -84,7 +84,7 @@ class MissingRowsNull:
     share: float = 0.5
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Bound the p-value of a noisy difference, for any choice of rows left out."""
+        """Return an upper bound of the p-value of a noisy difference, whichever rows are omitted."""
         t, *noise = (self.rows * each for each in (statistic, *scales))
         weights, points = self._probabilities, np.arange(len(self._probabilities), dtype=np.float64) - t
         tail = noise_sf(-points[points <= 0], *noise)
@@ -98,7 +98,7 @@ class MissingRowsNull:
         return min(1.0, float((below[at] + start * mass[at] + slope * moment[at]).min()))
 
     def critical_value(self, alpha: float, *scales: float) -> float:
-        """Return a critical value of a noisy difference at level `alpha`, for any choice of rows left out."""
+        """Return a critical value of a noisy difference at level `alpha`, whichever rows are omitted."""
 
         def log(t: float) -> float:
             return math.log(max(self.pvalue(t, *scales), 1e-300) / alpha)
@@ -113,7 +113,7 @@ class MissingRowsNull:
 
     @cached_property
     def _probabilities(self) -> Array:
-        """Return the probabilities of |D_N| = 0, 1, … up to a negligible tail, from its characteristic function."""
+        """Probabilities of the values 0, 1, … of |D_N|, the absolute difference of two sums of N rows."""
         moves = self.share * (1 - self.share)
         top = min(self.rows, math.ceil(WINDOW * math.sqrt(2 * self.rows * moves)) + 20)
         size = 1 << (2 * top + 1).bit_length()
@@ -126,7 +126,7 @@ class MissingRowsNull:
 
 
 def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float, complete: tuple[int, int] | None = None) -> Law:
-    """Return the distribution of the unit circle norm, for given shares of X = 1."""
+    """Return the distribution of the unit circle norm if the shares of X = 1 in the groups are p1 and p0."""
     rows = complete or (n1, n0)
     return binomial_law(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, p1, p0)
 
@@ -162,13 +162,13 @@ def norm_null(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True
 
 
 def norm_given_margin(n1: int, n0: int, tau: float, m1: int, complete: tuple[int, int] | None = None) -> Law:
-    """Return the distribution of the norm, given the number m1 of rows with X = 1."""
+    """Return the null distribution of the unit circle norm, given the number m1 of rows with X = 1."""
     rows = complete or (n1, n0)
     return hypergeometric_law(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, m1)
 
 
 def share_nearest_half(rate: Rate) -> float:
-    """Return the share of X = 1 nearest to 1/2 that `rate` allows."""
+    """Return the share of X = 1 nearest to 1/2, of those that `rate` allows."""
     low, high = _share_range(rate)
     return min(max(low, 0.5), high)
 
@@ -181,7 +181,7 @@ def _share_range(rate: Rate) -> tuple[float, float]:
 
 
 def _share_grid(rate: Rate, n: int) -> list[float]:
-    """Return a geometric grid of the allowed shares of X = 1, each folded to at most 1/2."""
+    """Return a geometric grid of the shares of X = 1 that `rate` allows, each folded to at most 1/2."""
     low, high = _share_range(rate)
     inside = (low - 0.5) * (high - 0.5) <= 0
     low, high = sorted((min(low, 1 - low), min(high, 1 - high)))

@@ -200,7 +200,7 @@ def gamma_error(
     threshold: float | None = None,
     sensitivity: Sensitivity = "tight",
 ) -> NDArray[np.float64]:
-    r"""Bound the probability of accepting a table whose chi² exceeds tau by gamma or more.
+    r"""Return an upper bound of the probability of accepting independence if chi² is at least tau + gamma.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def type_ii_bound(
     threshold: float | None = None,
     sensitivity: Sensitivity = "tight",
 ) -> float:
-    r"""Bound the type II error of a test with noise on chi², or on the unit circle norm (Theorem 2 of the paper).
+    r"""Return an upper bound of the type II error of a test with noise on chi² or on the unit circle norm.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def draw_outcomes(
     share: Probability = 0.5,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw outcomes whose last category is more frequent by `effect` in the first group than in the others."""
+    """Draw synthetic rows in which x's last category is more frequent by `effect` in the first group."""
     return rows_with_shares(rng, n, x, (x.categories or ())[-1], by, groups, effect, share, first)
 
 

@@ -219,7 +219,7 @@ class Chi2(Release):
 
     @property
     def _test(self) -> SignedDifference | NoisyTable | UnitCircleTest:
-        """The test that computes p-values and intervals from the released numbers."""
+        """Test object with the released numbers, which computes p-values and intervals."""
         scales = [deviation / _LAPLACE_SD for deviation in self.noise_standard_error]
         if self.method == "table":
             return NoisyTable(np.reshape(self.released, (len(self.groups), len(self.categories))).T, scales[0])
@@ -235,7 +235,7 @@ class Chi2(Release):
 
 
 def with_conclusions(bare: Chi2) -> Chi2:
-    """Return the result after filling in all fields that follow from its released numbers."""
+    """Return the result with all fields filled in that follow from its released numbers."""
     test = bare._test  # noqa: SLF001 - of this module
     known: dict[str, Any] = {"statistic": test.statistic, "pvalue": min(max(test.pvalue, 0.0), 1.0)}
     known["rejected"] = known["pvalue"] <= bare.alpha

@@ -106,7 +106,7 @@ def chi2_sensitivity(n1: int, n0: int) -> float:
 
 
 def signed_distance(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float) -> NDArray[np.int64]:
-    """Return the signed number of rows that must change to reverse significance (Johnson and Shmatikov).
+    """Return how many rows must change until significance is reversed, with a sign (Johnson and Shmatikov).
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _table_distance(c11: int, c10: int, low: NDArray[np.int64], high: NDArray[np
 
 
 def _insignificant_range(n1: int, n0: int, tau: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return, for each c11, the smallest and the largest c10 such that chi² is at most tau.
+    """Return, for each c11, the smallest and the largest c10 for which chi² is at most tau.
 
     They fill an ellipse: solve its equation for c10, and settle the ends by the definition.
     """

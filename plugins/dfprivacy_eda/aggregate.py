@@ -1,4 +1,4 @@
-"""Several statistics of several columns in one release, of all rows or of every group: ``view.agg``."""
+"""The method ``view.agg``: several statistics of several columns in one release, of all rows or by group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LISTED = 3  # numbers in a sentence
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Aggregates(Statistics):
-    """Named statistics of columns; ``result["age_mean"]`` is the statistic named ``age_mean``.
+    """Result of ``view.agg``: named statistics of columns, such as ``result["age_mean"]``.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Aggregates(Statistics):
         return self.values[self.names.index(name)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw each numeric statistic with its confidence interval, each on a separate scale."""
+        """Draw each numeric statistic with its confidence interval in a separate panel."""
         if all(low is None for low in self.lows):
             raise ArgumentError(
                 "plot() draws numbers, and no aggregation is a number.", "Draw value_counts(...) of a column."
@@ -94,12 +94,12 @@ class Aggregates(Statistics):
         return panels(ax, [self._panel([wrap_label(self._entry_label(each), LONG)], [each], "") for each in told])
 
     def _entry_label(self, each: Entry) -> str:
-        """Return the label of a statistic: the name that the caller chose, or a description with its column."""
+        """Return the plot label of a statistic: its name, or a description if its column has a label."""
         own = each.name == f"{each.column}_{each.statistic}" and each.column in self.column_words
         return f"{statistic_words(each.statistic)} of {self._with_units(each.column)}" if own else each.name
 
     def _sentence(self) -> str:
-        """Return a sentence with the values of the first statistics."""
+        """Write a sentence with the values of the first three statistics."""
         told = []
         for each in self._entries[:_LISTED]:
             words = f"the {self._statistic_words(each.statistic, each.column)}"
@@ -146,7 +146,7 @@ _ALTERNATIVES = {  # what dataframes have, and nobody can be told
 
 @dataclass(frozen=True)
 class Aggregation:
-    """One aggregation: a statistic of a column, with a name.
+    """Request for a statistic of a column, with the name that the statistic has in the result.
 
     Attributes
     ----------
@@ -164,7 +164,7 @@ class Aggregation:
 
 
 def parse_aggregations(aggregations: object, named: Mapping[str, object]) -> tuple[Aggregation, ...]:
-    """Parse the aggregations: statistics by column, or pairs of column and statistic by name.
+    """Parse the arguments of `agg`: statistics by column, or pairs of column and statistic by name.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def _aggregation(name: str, column: object, statistic: object) -> Aggregation:
 
 
 def columns_of(aggregations: Sequence[Aggregation], columns: Sequence[Column]) -> dict[str, Column]:
-    """Return the columns of the aggregations, after checking that each column has the requested statistic.
+    """Return the aggregated columns by name; raise an error if a column lacks the requested statistic.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ _STEPS = 10**6
 
 
 def split_budget(summed: int, ranked: int, labels: Sequence[Column], *, moments: bool) -> dict[str, Fraction]:
-    """Split the budget among moments, quantiles and categories so that their expected errors are equal.
+    """Split the budget among sums, quantiles and counts of categories so that expected errors are equal.
 
     Parameters
     ----------
@@ -335,7 +335,7 @@ def split_budget(summed: int, ranked: int, labels: Sequence[Column], *, moments:
 
 
 def check_agg(aggregations: Any, named: Mapping[str, Any], **_: Any) -> None:
-    """Check the aggregations before anything is charged."""
+    """Check the arguments of `agg` before anything is charged."""
     parse_aggregations(aggregations, named)
 
 
@@ -433,7 +433,7 @@ def conclude_agg(
     named: Mapping[str, Any],
     confidence: Probability = 0.95,
 ) -> Aggregates:
-    """Compute each statistic with its standard error and interval."""
+    """Compute each requested statistic with its standard error and confidence interval."""
     wanted = parse_aggregations(aggregations, named)
     cells = [_aggregation_cell(each, measured, confidence) for each in wanted]
     moved = [
@@ -457,7 +457,7 @@ def _aggregation_cell(one: Aggregation, measured: TableMeasurement, confidence: 
 
 
 def _uninformative(one: Aggregation, measured: TableMeasurement, found: Cell) -> bool:
-    """Return whether the interval of a statistic spans more than half of its possible range."""
+    """Return whether an interval spans more than half of the possible range; False for numbers of rows."""
     _, _, low, high, _ = found
     if low is None or high is None or one.column in measured.cells or one.statistic in ROWS:
         return False

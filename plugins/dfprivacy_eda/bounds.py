@@ -1,4 +1,4 @@
-"""Search for bounds of columns that have none declared, among plus and minus powers of two."""
+"""Search for bounds of columns without declared bounds, among 0 and positive and negative powers of two."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class FoundBounds(Release):
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Found bounds by column, marked as not declared, as the argument ``bounds`` of `protect` takes them."""
+        """Found bounds by column, for the argument ``bounds`` of `protect`; they are marked as found, not declared."""
         ends = zip(self.columns, self.low, self.high, self.beyond or (None,) * len(self.columns), strict=True)
         return {
             name: FoundPair((low, high), math.inf if beyond is None else beyond)
@@ -103,7 +103,7 @@ class FoundBounds(Release):
         return [{"column": self.columns, **ends, "threshold": self.threshold}]
 
     def _bounds_text(self, at: int) -> str:
-        """Write the bounds of a column, and an upper bound of the number of rows beyond them."""
+        """Return the bounds of a column as text, with an upper limit of the number of rows beyond them."""
         low, high = self.low[at], self.high[at]
         if low is None or high is None:
             return "not found"
@@ -118,7 +118,7 @@ class FoundBounds(Release):
         return f"Bounds were found: {'; '.join(told)}{more} (95% confidence)."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the noisy count of each interval, and the threshold that counts must exceed to extend the bounds."""
+        """Draw the noisy number of rows in each interval, and the threshold for the count of a single interval."""
         ax, at = axes(ax, height=3.0), np.arange(len(EDGES))
         ends = zip(self.columns, self.counts, self.low, self.high, strict=True)
         for colour, (name, row, low, high) in zip(itertools.cycle(_COLOURS), ends, strict=False):
@@ -141,17 +141,17 @@ class FoundBounds(Release):
 
 
 def _edge_label(edge: float) -> str:
-    """Write an edge of an interval: 0, or plus or minus a power of two."""
+    """Return the axis label of an interval edge: 0, or a positive or negative power of two."""
     return f"${'-' if edge < 0 else ''}2^{{{round(np.log2(abs(edge)))}}}$" if edge else "0"
 
 
 def threshold(scale: float, columns: int) -> float:
-    """Return a threshold that the noisy count of some empty interval exceeds with probability at most 10⁻⁴."""
+    """Return a threshold that no noisy count of an empty interval exceeds, except with probability 10⁻⁴."""
     return scale * math.log(columns * (len(EDGES) - 1) / (2 * BETA))
 
 
 def sum_thresholds(scale: float, columns: int) -> NDArray[np.float64]:
-    """Return thresholds for sums of the noisy counts of 1, 2, … adjacent intervals, by the Chernoff bound.
+    """Return thresholds for sums of 1, 2, … adjacent noisy counts, which empty intervals hardly ever exceed.
 
     One interval has `threshold`; any run of several empty ones of some columns exceeds its own with probability
     10⁻⁴ at most, all together.
@@ -164,7 +164,7 @@ def sum_thresholds(scale: float, columns: int) -> NDArray[np.float64]:
 
 
 def count_outer_intervals(counts: NDArray[np.float64], limits: NDArray[np.float64]) -> int:
-    """Return the number of intervals by which to extend a bound: sums of counts beyond it exceed thresholds.
+    """Return the number of intervals by which to extend a bound, while sums of noisy counts exceed thresholds.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def count_outer_intervals(counts: NDArray[np.float64], limits: NDArray[np.float6
 
 
 def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> float:
-    """Return a 95% upper confidence bound for the total number of rows in intervals with these noisy counts."""
+    """Return a 95% upper confidence bound of the number of rows in some intervals, from their noisy counts."""
     most = max(float(counts.sum()), 0.0) + _ONE_SIDED * error * math.sqrt(counts.size)
     return min(most, math.inf if rows is None else rows)
 
@@ -198,7 +198,7 @@ def rows_beyond(counts: NDArray[np.float64], error: float, rows: int | None) -> 
 def extended_range(
     counts: NDArray[np.float64], first: int, last: int, limits: NDArray[np.float64], error: float, rows: int | None
 ) -> tuple[int, int, float]:
-    """Return the first and last interval whose rows exceed the noise, and a bound on the rows beyond them."""
+    """Extend a range of intervals to all detected rows; return it with an upper bound of the rows beyond."""
     first, last = (
         first - count_outer_intervals(counts[:first][::-1], limits),
         last + count_outer_intervals(counts[last:], limits),
@@ -265,7 +265,7 @@ def find_bounds(curator: Curator, columns: tuple[Column, ...]) -> tuple[NoisyVal
 
 @find_bounds.concludes
 def conclude_find_bounds(measured: tuple[NoisyValue, int | None], columns: tuple[Column, ...]) -> FoundBounds:
-    """Compute bounds of each column from the intervals whose noisy counts exceed the threshold."""
+    """Compute the bounds of each column from the intervals whose noisy counts exceed thresholds."""
     noisy, rows = measured
     scale, every = float(np.max(noisy.scales)), [part.values for part in noisy.parts]
     least, limits = threshold(scale, len(columns)), sum_thresholds(scale, len(columns))

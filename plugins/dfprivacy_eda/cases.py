@@ -37,7 +37,7 @@ _RELATIONS = ("replace_one", "add_remove")
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a method, with missing values, public and private numbers of rows, and groups."""
+    """Return example calls of a method: with missing values, with groups, with a public or private number of rows."""
     name = mechanism.name
     if name in {"mean", "var", "std", "sum"}:
         asked = {"column": "x"}
@@ -85,7 +85,7 @@ def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any
 
 
 def _additional_cases(name: str, asked: dict[str, Any], case: Any) -> list[Any]:
-    """Return additional example calls of the methods that need them."""
+    """Return further example calls of some methods: with groups, weights, conditions or other arguments."""
     if name == "agg":
         return [case(arguments={"spread": ["x", "std"]}, **_TABLE, group_by="h", public=["h"])]
     if name == "nunique":

@@ -35,14 +35,14 @@ _MAX_LISTED = 3  # columns in a sentence
 
 @dataclass(frozen=True)
 class FoundKeys:
-    """Frequent values of each searched column, and the number of all rows, None if it is private."""
+    """Frequent values of each searched column, and the number of all rows (None if it is private)."""
 
     discovered: tuple[DiscoveredKeys, ...]
     size: int | None
 
 
 def count_half_width(scale: float, confidence: float) -> float:
-    """Return half the width of the confidence interval of a count that is released only above a threshold.
+    """Return the half-width of the confidence interval of a count that is released only above a threshold.
 
     With Laplace noise of scale b, a noisy count above c + b ln(2/α), or below c - b ln(2/α), has at most α/2 of the
     probability of one that is shown, if c is at least the threshold.
@@ -52,7 +52,7 @@ def count_half_width(scale: float, confidence: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class FoundCounts(Counts):
-    """Noisy counts of the frequent values of a column, as `Counts` with categories that were found.
+    """Noisy counts of the frequent values of a column: `Counts` whose categories were found, not declared.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ def found_counts(
     normalize: bool = False,
     sort: bool = True,
 ) -> FoundCounts:
-    """Return the result for the frequent values that were found in one column, with their noisy counts."""
+    """Return the `FoundCounts` of one column, from its frequent values and their noisy counts."""
     order = np.arange(len(keys.keys)) if sort else np.array(_sorted_indices(keys.keys), dtype=np.intp)
     raw = keys.counts.astype(np.float64)[order]
     total, law = float(raw.sum()), NoiseLaw(keys.scale, 1.0 if keys.scale else 0.0)
@@ -136,12 +136,12 @@ def found_counts(
 
 
 def _sorted_indices(keys: tuple[Any, ...]) -> list[int]:
-    """Return indices that sort the values, numbers before texts."""
+    """Return the indices that sort the values, with numbers before strings."""
     return sorted(range(len(keys)), key=lambda at: (isinstance(keys[at], str), keys[at]))
 
 
 def _schema_of(found: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
-    """Return a schema of the found values by column, with all other values as one category."""
+    """Return a schema whose categories are the found values of each column, and ``"other"`` for all others."""
     categories = {
         name: [*(values[at] for at in _sorted_indices(values) if values[at] != OTHER), OTHER]
         for name, values in found.items()
@@ -211,7 +211,7 @@ class FoundCategories(Release):
         return f"Values that occur in at least about {min(self.thresholds):,} rows: {some}{more}."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the count of each value of each column, with its interval."""
+        """Draw the noisy count of each frequent value of each column, with its confidence interval."""
         each = [replace(self[name], column_words=self.column_words) for name in self.columns]
         if len(each) == 1:
             return each[0].plot(ax)
@@ -239,7 +239,7 @@ class FoundCategories(Release):
 def measure_frequent_values(
     curator: Curator, columns: tuple[Column, ...], domain: Sequence[Any] | str | None = None
 ) -> FoundKeys:
-    """Find frequent values of each column; declared bounds and categories are ignored."""
+    """Find the frequent values of each column, regardless of its declared bounds and categories."""
     plain = [replace(column, bounds=None, categories=None, other=False, fill=None) for column in columns]
     share = Fraction(1, len(columns))
     return FoundKeys(tuple(curator.discover(column, domain=domain, share=share) for column in plain), curator.size)
@@ -300,7 +300,7 @@ def find_categories(curator: Curator, columns: tuple[Column, ...]) -> FoundKeys:
 def conclude_find_categories(
     measured: FoundKeys, columns: tuple[Column, ...], *, confidence: Probability = 0.95
 ) -> FoundCategories:
-    """Compute the categories of each column from the frequent values that were found."""
+    """Return the categories of each column: its frequent values, with their noisy counts."""
     return FoundCategories(
         columns=tuple(column.name for column in columns),
         known=tuple(each.keys for each in measured.discovered),

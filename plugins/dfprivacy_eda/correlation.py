@@ -62,7 +62,7 @@ class _Matrix(Framed):
 
     @property
     def values(self) -> Numbers:
-        """The matrix as an array, with NaN for entries that the noise hides."""
+        """The matrix as an array, with NaN for columns whose variance is not clearly above its noise."""
         out = np.array([name in self.unknown for name in self.columns])
         return np.where(out[:, None] | out, np.nan, self.estimates)
 
@@ -102,7 +102,7 @@ class _Matrix(Framed):
         return f"The {self._what} of {self._label(*names)}{bounds_phrase(self.covers)} is {told}{how}{most}."
 
     def _in_standard_deviations(self, first: int, second: int) -> float:
-        """Return an entry of the matrix divided by the standard deviations of its two columns."""
+        """Return an entry of the matrix in a scale in which pairs of columns can be compared."""
         return float(self.values[first, second])
 
     def _grid(self) -> Grid:
@@ -120,7 +120,7 @@ class _Matrix(Framed):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the matrix as coloured squares, with each number and its standard error."""
+        """Draw the matrix as coloured squares, each labelled with the entry and its standard error."""
         names = [wrap_label(self._with_units(name), LONG) for name in self.columns]
         ax = axes(ax, height=max(2.2, 0.6 * len(names) + 0.5 + 0.06 * max(map(len, names))))
         errors = np.vectorize(lambda error: f"\n± {error:.2g}" if error else "", otypes=[object])
@@ -130,7 +130,7 @@ class _Matrix(Framed):
 
 @np.vectorize(otypes=[object])
 def _cell_text(value: float, error: float, spread: str | None = None) -> str:
-    """Write a number with its standard error, or with a given text in place of the error."""
+    """Return an entry as text with its standard error or a given text after it; "not known" for NaN."""
     told = with_error(value, error) if spread is None else number(value, error) + spread
     return "not known" if math.isnan(value) else told
 
@@ -177,7 +177,7 @@ class Correlations(_Matrix):
 
     @property
     def nearest(self) -> Numbers:
-        """The nearest correlation matrix: no eigenvalue is below 0, and the diagonal is 1.
+        """Correlation matrix near the noisy one: its eigenvalues are not negative, and its diagonal is 1.
 
         Unknown ones count as 0. It is biased where it differs from `values`.
         """
@@ -213,7 +213,7 @@ class Covariances(_Matrix):
 
     @property
     def nearest(self) -> Numbers:
-        """The nearest covariance matrix: no eigenvalue is below 0.
+        """Covariance matrix nearest to the noisy one: its eigenvalues are not negative.
 
         Nearest counts each column in parts of the width of its bounds. It is biased where it differs from `values`.
         """
@@ -223,7 +223,7 @@ class Covariances(_Matrix):
 
 
 def _raise_negative_eigenvalues(matrix: Numbers) -> Numbers:
-    """Return the symmetric matrix with its negative eigenvalues replaced by about 0."""
+    """Return the symmetric matrix with its negative eigenvalues raised to a small positive number."""
     values, vectors = np.linalg.eigh(matrix)
     least = _FLOOR * max(float(values[-1]), _FLOOR)
     raised: Numbers = (vectors * np.maximum(values, least)) @ vectors.T
@@ -231,7 +231,7 @@ def _raise_negative_eigenvalues(matrix: Numbers) -> Numbers:
 
 
 def is_indefinite(matrix: Numbers) -> bool:
-    """Return whether a matrix has a clearly negative eigenvalue, which no covariance matrix of data has."""
+    """Return whether a symmetric matrix has an eigenvalue that is negative by more than rounding error."""
     return bool(np.linalg.eigvalsh(matrix)[0] < -math.sqrt(_FLOOR) * abs(matrix).max())
 
 
@@ -244,7 +244,7 @@ _MAX_DRAW = 4_000_000  # numbers in all draws of noise, at most
 
 @dataclass(frozen=True)
 class Products:
-    """Noisy sums of columns and of products of two columns, over complete rows, each scaled to [-1, 1].
+    """Noisy sums of columns, scaled to [-1, 1], and of products of two columns, over complete rows.
 
     Attributes
     ----------
@@ -272,23 +272,23 @@ class Products:
 
     @property
     def rows(self) -> float:
-        """The number of complete rows."""
+        """Number of rows without missing values in the columns; noisy if it was measured."""
         return float(self.values[0]) if self.counted else float(self.size or 0)
 
     @property
     def noise(self) -> float:
-        """The standard deviation of the noise in each sum."""
+        """Standard deviation of the noise in each sum."""
         return NoiseLaw(float(np.max(self.scales)), kind="cube", dimension=len(self.values)).standard_deviation
 
     @cached_property
     def beyond_bounds(self) -> tuple[tuple[Sides, ...], tuple[str, ...]]:
-        """Share of the rows below and above the bounds of each column, and notes on these shares."""
+        """Shares of the rows below and above the bounds of each column, and notes on these shares."""
         clipped, notes = shares_beyond_bounds(self.beyond, self.columns, self.rows)
         return tuple(each for (each,) in clipped), notes
 
     @cached_property
     def estimate(self) -> Numbers:
-        """Noisy covariances of y, shape (p, p, 1)."""
+        """Noisy covariances of the columns scaled to [-1, 1], shape (p, p, 1)."""
         return self._covariances(self.values[:, None])
 
     @cached_property
@@ -299,7 +299,7 @@ class Products:
         return self._covariances(self.values[:, None] - drawn)
 
     def draws(self, draws: int = DRAWS) -> tuple[Numbers, Numbers]:  # noqa: ARG002 - as many as there is room for
-        """Draw covariances of standardized values: those of the noisy sums minus drawn noise, of equal weights."""
+        """Draw covariances of the scaled columns that agree with the noisy sums; return them with equal weights."""
         many = self._noise_free.shape[-1]
         return self._noise_free, np.full(many, 1 / many)
 
@@ -319,7 +319,7 @@ class Products:
         return float(infer(typical, _correlations).noise_standard_error[0, 1])
 
     def _covariances(self, sums: Numbers) -> Numbers:
-        """Return covariances of y with divisor n - 1, shape (p, p, ...), from sums along the first axis."""
+        """Compute covariances of the scaled columns, with divisor n - 1, from sums along the first axis."""
         p = len(self.columns)
         n = np.maximum(sums[0] if self.counted else float(self.size or 0), 2.0)
         rest = sums[int(self.counted) :]
@@ -331,7 +331,7 @@ class Products:
 
 
 def check_columns(columns: tuple[Column, ...] | None, **_: Any) -> None:
-    """Check that two or more columns are named, and no column twice, before anything is charged."""
+    """Check that 2 to 100 different columns are named, before anything is charged."""
     check_distinct_columns(columns)
     if columns is not None and not 2 <= len(columns) <= _MOST:  # noqa: PLR2004
         raise ArgumentError(
@@ -348,7 +348,7 @@ def measure_products(
     recentre: bool = False,
     limited: bool = True,
 ) -> Products:
-    """Measure sums and products of columns in one vector; `recentre` first narrows the bounds to near the means.
+    """Measure sums and products of columns in one vector; `recentre` first narrows bounds around noisy means.
 
     Rows beyond bounds are counted before, unless they are known.
     """
@@ -374,7 +374,7 @@ def measure_products(
 def _narrowed_columns(
     curator: Curator, columns: tuple[Column, ...], gaps: tuple[Column, ...]
 ) -> tuple[Column, ...]:
-    """Return the columns with new bounds: three standard deviations about a noisy mean."""
+    """Return the columns with bounds narrowed to three noisy standard deviations around the noisy mean."""
     n = curator.size
     every: list[features.RowFeatures] = [features.Moments(column, centred=True) for column in columns]
     count = n is None or bool(gaps)
@@ -485,17 +485,17 @@ def conclude_corr(products: Products, *, recentre: bool, confidence: Probability
 
 
 def _covariance_entries(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
-    """Return covariances unchanged, without sampling variance, as a parameter of `infer`."""
+    """Return the covariances as a parameter for `infer`, with a sampling variance of 0."""
     return covariances, np.zeros(1), np.inf
 
 
 def _diagonal_entries(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
-    """Return the variances, without sampling variance, as a parameter of `infer`."""
+    """Return the variances as a parameter for `infer`, with a sampling variance of 0."""
     return covariances[range(len(covariances)), range(len(covariances))], np.zeros(1), np.inf
 
 
 def _correlations(covariances: Numbers) -> tuple[Numbers, Numbers, float]:
-    """Divide covariances by the standard deviations of both columns, and clip the quotients to [-1, 1]."""
+    """Compute correlations, clipped to [-1, 1], from covariances, as a parameter for `infer`."""
     root = np.sqrt(np.maximum(_diagonal_entries(covariances)[0], 1e-12))
     correlations = np.clip(covariances / (root[:, None] * root), -1.0, 1.0)
     correlations[range(len(root)), range(len(root))] = 1.0

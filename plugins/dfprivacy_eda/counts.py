@@ -49,7 +49,7 @@ _LEAST_PART = 0.5  # standard errors of its noise that a sampling variance is ta
 
 @dataclass(frozen=True)
 class Cells:
-    """Noisy counts of cells, the distribution of their noise, the number of all rows, and the rows in no cell.
+    """Noisy counts of cells (categories or bins), with the noise distribution and the rows in no cell.
 
     The last are what is left of all rows where they are `derived`; `id` is that of the measurement, None where they
     are sums of what was measured. With weights
@@ -67,7 +67,7 @@ class Cells:
 
     @classmethod
     def from_measurement(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
-        """Return the cells of a measurement; with a public number of rows, the remaining rows are in no cell."""
+        """Construct cells from a measurement; of a public number of rows, the remainder are in no cell."""
         return cls.of_counts(measured.values, measured.law, size, columns, measured.id)
 
     @classmethod
@@ -79,7 +79,7 @@ class Cells:
         columns: tuple[Column, ...],
         identity: str | None = None,
     ) -> Cells:
-        """Return the cells of noisy counts; with a public number of rows, the remaining rows are in no cell."""
+        """Construct cells from noisy counts; of a public number of rows, the remainder are in no cell."""
         left: tuple[float | None, float | None] = (None, None)
         if size is not None and not all(column.other for column in columns):
             left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
@@ -87,7 +87,7 @@ class Cells:
 
     @classmethod
     def from_weighted(cls, sums: NoisyWeighted, shape: tuple[int, ...]) -> Cells:
-        """Return population counts of cells, estimated from weighted counts, as an array of the given shape."""
+        """Construct cells, in an array of the given shape, with population counts estimated from weighted counts."""
         counts, (_, variances, _) = sums.most * sums.values[:, 0], total(sums.estimate, [sums.most])
         law = sums.laws[0]
         law = replace(law, scale=law.scale * sums.most)
@@ -96,7 +96,7 @@ class Cells:
         return cls(counts.reshape(shape), law, None, (None, None), id=sums.id, weights=sums, sampled=sampled)
 
     def result_fields(self, confidence: float, *, normalize: bool, places: Iterable[int]) -> dict[str, Any]:
-        """Return the fields of a result; `places` are the indices of its cells in the measurement."""
+        """Return the fields that results of counts share; `places` are the indices of the cells that are shown."""
         weighted: dict[str, Any] = {}
         if self.weights is not None and self.sampled is not None:
             weighted = {
@@ -119,7 +119,7 @@ class Cells:
         }
 
     def total(self) -> float:
-        """Return the number of rows in the cells, consistent with nonnegative counts.
+        """Estimate the number of rows that are in some cell; at least 0, and at most the number of all rows.
 
         All rows, less those in no cell where these were counted as well. Where they were not, the sum of what
         is not negative, but at most all rows, and two standard errors above the sum of the noisy counts.
@@ -136,7 +136,7 @@ class Cells:
 def measure_cells(
     curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, weights: Column | None = None
 ) -> Cells:
-    """Measure the number of rows in each category or combination; with weights, estimate population counts."""
+    """Measure the number of rows in each combination of categories; with weights, estimate population counts."""
     if nan_policy == "raise":
         curator.refuse_missing(*columns)
     if weights is not None:
@@ -147,7 +147,7 @@ def measure_cells(
 
 
 def bin_edges(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
-    """Return the edges of all counted intervals, and the slice of the requested intervals.
+    """Return the edges of the requested bins and of the intervals beside them, and the slice of the requested bins.
 
     What lies outside of the edges asked for, but within the bounds, is counted apart.
     """
@@ -177,7 +177,7 @@ def bin_edges(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
 
 
 def check_histogram(column: Column, bins: Any, **_: Any) -> None:
-    """Check the bins before anything is charged."""
+    """Check the argument ``bins`` of `histogram` before anything is charged."""
     bin_edges(column, bins)
 
 
@@ -260,7 +260,7 @@ def conclude_histogram(
     normalize: bool = False,
     confidence: Probability = 0.95,
 ) -> Histogram:
-    """Compute the histogram of the requested bins."""
+    """Return the histogram of the requested bins, from the noisy counts of all intervals."""
     edges, inner = bin_edges(column, bins)
     counts = project_counts(measured.raw, measured.total())
     return Histogram(
@@ -411,7 +411,7 @@ def conclude_value_counts(
     sort: bool = True,
     confidence: Probability = 0.95,
 ) -> Counts:
-    """Compute the count of each category, sorted if requested."""
+    """Return the noisy count of each category, in descending order if requested."""
     if isinstance(measured, FoundKeys):
         (keys,) = measured.discovered
         return found_counts(keys, column.name, measured.size, confidence, normalize=normalize, sort=sort)
@@ -427,7 +427,7 @@ def conclude_value_counts(
 
 
 def check_crosstab(a: Column, b: Column, **_: Any) -> None:
-    """Check the columns before anything is charged."""
+    """Check that a crosstab has two different columns and not too many cells, before anything is charged."""
     if a.name == b.name:
         raise ArgumentError(
             f"crosstab({a.name!r}, {b.name!r}) names a column twice.", "Use value_counts() for one column."
@@ -580,7 +580,7 @@ def count(curator: Curator, columns: tuple[Column, ...] | None = None, *, nan_po
 
 @count.concludes
 def conclude_count(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Compute the number of rows with a value."""
+    """Compute the number of rows, or of rows with a value, and its confidence interval."""
     return column_statistic("count", measured, confidence)
 
 
@@ -633,12 +633,12 @@ def missing(curator: Curator, columns: tuple[Column, ...], *, nan_policy: NanPol
 
 @missing.concludes
 def conclude_missing(measured: Sums, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Compute the number of rows without a value."""
+    """Compute the number of rows without a value, and its confidence interval."""
     return column_statistic("missing", measured, confidence)
 
 
 def _measure_rows(curator: Curator, columns: tuple[Column, ...], nan_policy: NanPolicy, *, both: bool) -> Sums:
-    """Measure the number of rows without missing values, and the number of the others if free or requested."""
+    """Measure the number of complete rows; also of incomplete rows, if this adds no noise or `both` is true."""
     n, gaps = curator.size, curator.gaps(columns, nan_policy)
     if not gaps:
         return _row_sums(curator.sum(features.Count(), grid="unit"), columns, complete=True)
@@ -650,7 +650,7 @@ def _measure_rows(curator: Curator, columns: tuple[Column, ...], nan_policy: Nan
 def _row_sums(
     noisy: NoisyValue, columns: Sequence[Column], all_rows: float | None = None, *, complete: bool
 ) -> Sums:
-    """Return the noisy numbers of rows with and without a missing value as `Sums`.
+    """Return the noisy numbers of rows without and with missing values as `Sums`.
 
     Parameters
     ----------
@@ -674,12 +674,12 @@ def _row_sums(
 
 
 def _distinct_change(columns: tuple[Column, ...], public: frozenset[str]) -> float:
-    """Return the largest change of the number of distinct values when one row changes."""
+    """Return the largest change of the number of distinct values if one row changes."""
     return 0.0 if all(column.name in public for column in columns) else 1.0
 
 
 class Categories(OfSums):
-    """Number of categories of a column that occur in the table."""
+    """Number of different categories that occur in a column."""
 
     description = "the number of categories of {columns}"
     shape = (1,)
@@ -689,11 +689,11 @@ class Categories(OfSums):
         self.columns = (column,)
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Return the number of categories that have at least one row."""
+        """Return the number of categories that occur in at least one row."""
         return np.count_nonzero(sums)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the number of distinct values by one row."""
+        """Return the largest change of the number of categories if one row changes, comes or goes."""
         return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 
@@ -708,13 +708,13 @@ class Values(OfRows):
         self.omit = omit
 
     def value(self, rows: Batch) -> Any:
-        """Return the number of distinct values."""
+        """Return the number of distinct values in the rows."""
         (column,) = self.columns
         values = rows.values(column)
         return len(np.unique(values[~rows.missing(column)] if self.omit else values))
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the number of distinct values by one row."""
+        """Return the largest change of the number of distinct values if one row changes, comes or goes."""
         return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 
@@ -784,7 +784,7 @@ def nunique(curator: Curator, column: Column, *, nan_policy: NanPolicy = "omit")
 
 @nunique.concludes
 def conclude_nunique(measured: Sums, column: Column, *, confidence: Probability = 0.95) -> ColumnStatistic:
-    """Compute the number of distinct values, with an interval for its noise."""
+    """Compute the number of distinct values, with a confidence interval for the exact number."""
     found = replace(column_statistic("count", measured, confidence), statistic="nunique", count=None)
     wide = found.low is not None and found.high is not None and found.high - found.low > measured.size / 2
     few = "The interval spans more than half of the possible range: epsilon is too small for this column."

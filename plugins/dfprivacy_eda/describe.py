@@ -1,4 +1,4 @@
-"""Summary statistics of a whole table, and the measurement of several columns in one release.
+"""Summary statistics of a whole table, and the joint measurement of several columns in one release.
 
 Sums have noise of the cube, trees of counts and counts of categories discrete Laplace noise; they share the budget.
 """
@@ -118,7 +118,7 @@ class Description(Statistics, Framed):
 
     @property
     def unbiased(self) -> Any:
-        """Same table with the noisy numbers of rows, which can be below 0 or above the number of all rows."""
+        """Table of the statistics before numbers of rows were clamped to the range from 0 to all rows."""
         return self._frame_of("raw")
 
     def __getitem__(self, column: str | tuple[str, str]) -> Any:
@@ -164,7 +164,7 @@ class Description(Statistics, Framed):
         return Grid(("", *self.columns), [*zip(self.statistics, *self._as_fields(told), strict=True)])
 
     def _notes(self) -> list[str]:
-        """Return notes on clamped numbers of rows, and on means whose noise exceeds the standard deviation."""
+        """Return notes on clamped numbers of rows, and on means whose error exceeds the standard deviation."""
         moved = [each.name for each in self._entries if each.statistic in ROWS and each.value != each.raw]
         spread = {
             each.column: each.value for each in self._entries if each.statistic == "std" and each.value is not None
@@ -192,7 +192,7 @@ class Description(Statistics, Framed):
 
 @dataclass(frozen=True)
 class JointSums:
-    """Noisy sums of several columns, measured as one vector with noise uniform in a cube.
+    """Noisy sums of several columns, measured as one vector with noise that is uniform in a random cube.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class JointSums:
         told: Collection[str],
         share: Fraction,
     ) -> JointSums:
-        """Measure the sums of y (degree 1) and of 2y²-1 (degree 2), and the number of rows where it is private.
+        """Measure sums of the scaled values y, for degree 2 of 2y²-1, and the number of rows if it is private.
 
         Where rows change, one without a value counts twice: it is then as far from others as these from each other.
         Rows beyond bounds have a part of their own: in the same vector each would widen the noise as a sum does.
@@ -251,11 +251,11 @@ class JointSums:
 
     @property
     def variance(self) -> float:
-        """Variance of the noise in the number of all rows; 0 where it is public."""
+        """Variance of the noise in the number of all rows; 0 if the number is public."""
         return 0.0 if self.counted is None else self.law.variance
 
     def column_sums(self, column: Column, degree: int, tree: CountTree | None, *, complete: bool) -> Sums:
-        """Return the noisy sums of one column: of rows, y and 2y²-1, and of rows without a value.
+        """Return the noisy sums of one column, from which its count, mean and variance are computed.
 
         The sum of y² is half of that of 2y²-1 and of the rows with a value.
         """
@@ -390,7 +390,7 @@ def measure_table(
 def _measure_categories(
     curator: Curator, labels: list[Column], told: Collection[str], share: Fraction
 ) -> dict[str, Cells]:
-    """Measure the number of rows in each category and, for some columns, in no category."""
+    """Measure the number of rows in each category and, for the columns in `told`, in no category."""
     every: list[features.RowFeatures] = [
         features.Given(column, of=features.OneHot(column), tally=(0, 1))
         if column.name in told
@@ -409,7 +409,7 @@ def _measure_categories(
 
 
 def quantile_share(statistic: str) -> float | None:
-    """Return the share of rows at or below a named quantile; None if the statistic is not a quantile."""
+    """Return the share of rows below "median" or a quantile such as "25%"; None for other statistics."""
     if statistic == "median":
         return 0.5
     written = re.fullmatch(r"(\d{1,3}(?:\.\d+)?)%", statistic)
@@ -417,7 +417,7 @@ def quantile_share(statistic: str) -> float | None:
 
 
 def category_cells(measured: Cells, column: Column, confidence: float) -> dict[str, Cell]:
-    """Return the statistics of a categorical column: count, missing, top and freq."""
+    """Return count, missing, top and freq of a categorical column, each with its error and interval."""
     reach, error = measured.law.half_width(confidence), measured.law.standard_deviation
     known, all_rows = column.categories or (), math.inf if measured.size is None else float(measured.size)
     z, spread, rows = float(ndtri((1 + confidence) / 2)), error * math.sqrt(len(known)), float(measured.raw.sum())
@@ -456,7 +456,7 @@ def statistic_cell(measured: TableMeasurement, name: str, statistic: str, confid
 
 
 def check_distinct_columns(columns: Sequence[Column] | None, **_: object) -> None:
-    """Check that columns are named, none of them twice; None stands for all columns."""
+    """Check that at least one column is named and none is named twice; None stands for all columns."""
     names = None if columns is None else [column.name for column in columns]
     if names is not None and (not names or len(set(names)) < len(names)):
         raise ArgumentError(
@@ -576,7 +576,7 @@ def split_budget(
 
 @describe.concludes
 def conclude_describe(measured: TableMeasurement, *, confidence: Probability = 0.95) -> Description:
-    """Compute every statistic with its standard error and interval."""
+    """Compute the statistics of each column, with standard errors and confidence intervals."""
     names = ("count", "missing", *(_NUMBERS if measured.sums else ()), *(_LABELS if measured.cells else ()))
     asked = [(column, name) for column in measured.columns for name in names]
     found = zip(*(statistic_cell(measured, *one, confidence) for one in asked), strict=True)

@@ -40,7 +40,7 @@ _GUESS_SCALES = (
 
 
 class _SumStatistic(OfSums):
-    """Base class of statistics computed from sums of y, 1-y² and y², or of (1+y)/2 and (1-y)/2, over rows."""
+    """Base class of statistics computed from sums over rows of functions of y, the values scaled to [-1, 1]."""
 
     shape = (1,)
     error = 3e-5  # of six sums and products, for up to 2^32 rows
@@ -52,12 +52,12 @@ class _SumStatistic(OfSums):
         self.columns = self.features.columns
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of the statistic by one row."""
+        """Return the largest change of the statistic if one row changes, comes or goes."""
         return self.moved if relation == "replace_one" else 1.0
 
 
 class Centred(_SumStatistic):
-    """Sum of (y - t) / 2 over the rows with a value, for a fixed number t in [-1, 1].
+    """Sum of (y - t) / 2 over the rows with a value y, scaled to [-1, 1], for a fixed t in [-1, 1].
 
     Before the division a row adds a number in [-1 - t, 1 - t]; one without a value adds 0, which lies in it. So a
     row that changes moves the sum by 1 at most, and one that comes or goes as well: the claim is the same for all
@@ -78,7 +78,7 @@ class Centred(_SumStatistic):
 
 
 class Spread(_SumStatistic):
-    """Minimum over t in an interval of the sum of ((y - t)² - v) / (1 + b)² over the rows with a value.
+    """Sum over the rows of ((y - t)² - v) / (1 + b)², minimised over t, for values y scaled to [-1, 1].
 
     The interval lies in [-1, 1], b is the largest absolute value in it, and v is in [0, 1]. For a fixed t a row
     adds a number in [-v, (1 + |t|)² - v] before the division, one without a value adds 0, which lies in it: so a
@@ -95,7 +95,7 @@ class Spread(_SumStatistic):
         self.unit = (1 + max(map(abs, ends))) ** 2
 
     def value(self, sums: NDArray[np.float64]) -> float:
-        """Compute the minimum from the sums of y, 1-y² and y²."""
+        """Compute the minimum over t from the sums of y, 1-y² and y²."""
         first, rest, second = sums.tolist()
         n, (low, high) = rest + second, self.ends
         inside = [min(max(first / n, low), high)] if n > 0 else []
@@ -103,7 +103,7 @@ class Spread(_SumStatistic):
 
 
 class Total(_SumStatistic):
-    """Sum of a column divided by its largest absolute value, from the sums of (1+y)/2 and (1-y)/2.
+    """Sum of a column divided by the largest absolute value within its bounds.
 
     A row without a value adds 0. Where a row changes, it moves by the range of the column, or by the largest
     number if that is more, for a value may go missing; where one comes or goes, by the largest number.
@@ -120,14 +120,14 @@ class Total(_SumStatistic):
         self.moved = max(self.ends[0] - self.ends[1], 1.0 if gaps else 0.0)
 
     def value(self, sums: NDArray[np.float64]) -> float:
-        """Compute the scaled sum of the column from the sums of (1+y)/2 and (1-y)/2."""
+        """Compute the sum over the largest absolute value from the sums of (1+y)/2 and (1-y)/2, y in [-1, 1]."""
         return float(sums @ np.array(self.ends))
 
 
 def _measure_moments(
     curator: Curator, column: Column, nan_policy: NanPolicy, *, degree: int = 2, share: Fraction | None = None
 ) -> Sums:
-    """Measure the number of rows with a value, the sum of y and, for degree 2, the sum of y², in one vector.
+    """Measure in one vector the number of rows with a value and the sums of the scaled values and their squares.
 
     With n public: (y, y²/2), and 1/2 for a row without a value; of degree 1 y, and 1. With n private: (y, 1-y²,
     y²/2), and where rows come and go 3/2 for a row without a value; of degree 1 (1+y)/2 and (1-y)/2, and 1.
@@ -166,7 +166,7 @@ def _measure_moments(
 
 
 def _measure_mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, alone: bool = True) -> Sums:
-    """Measure the sums for a mean and, unless `alone`, the sums for a variance.
+    """Measure the sums that a mean needs and, unless `alone`, also the sums that a variance needs.
 
     Where the number of rows is private, the sums of (1+y)/2 and (1-y)/2 have all of the noise of a count, and give
     the number of rows and the sum of y. Where it is public, the sum of y and, if values may be missing, the number
@@ -190,7 +190,7 @@ def _measure_mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, al
 
 
 def _measure_variance(curator: Curator, column: Column, nan_policy: NanPolicy) -> Sums:
-    """Measure the sum of squares about the mean, after a first estimate of the mean.
+    """Measure the sums that a variance needs; of many rows, first estimate the mean with part of the budget.
 
     The nearer that is to the middle of the bounds, the less one row moves the sum. With few rows there is no guess,
     and the mean may lie anywhere; where their number is private, or small and values may be missing, the sums of y
@@ -220,7 +220,7 @@ def _power_share(parts: float) -> Fraction:
 
 
 def _rows_epsilon(curator: Curator) -> float:
-    """Return the number of rows times epsilon, which is equal for all groups; 0 if the number is private."""
+    """Return the typical number of rows of a group times epsilon; 0 if the number of rows is private."""
     typical = curator.typical_size
     return 0.0 if curator.size is None or typical is None else typical * curator.epsilon
 
@@ -231,7 +231,7 @@ def _sums_of_count(column: Column, rows: float, *, counted: bool) -> Sums:
 
 
 def _replace_sum(guess: Sums, noisy: NoisyValue, unit: float, row: int, about: float | None = None) -> Sums:
-    """Return `Sums` in which a later measurement replaces one of the four sums."""
+    """Return `Sums` in which a later measurement replaces one of the sums."""
     law = replace(noisy.law, scale=noisy.law.scale * unit, step=0.0)
     map_, start = np.column_stack([guess.map, np.zeros(4)]), guess.start.copy()
     map_[row], start[row] = 0, 0
@@ -411,7 +411,7 @@ def conclude_var(measured: Sums, *, confidence: Probability = 0.95) -> ColumnSta
 
 
 def mean_and_degrees(drawn: StatisticDraws) -> tuple[Any, Any, Any]:
-    """Return the sample mean, the variance of the sample mean, and its degrees of freedom."""
+    """Return the mean, the sampling variance of the mean, and its degrees of freedom, for draws of the noise."""
     rows = np.maximum(drawn.count, 2)
     return drawn.mean, drawn.var / rows, rows - 1
 

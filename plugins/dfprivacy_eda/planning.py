@@ -1,4 +1,4 @@
-"""Expected standard errors of the methods, computed from public numbers before any budget is spent.
+"""Expected standard errors of the methods' results, computed from public numbers before any budget is spent.
 
 A column is taken to have a standard deviation of a sixth of its range, and a private number of rows to be 10,000.
 """
@@ -60,12 +60,12 @@ Findings = dict[str, Any]
 
 
 def assumed_rows(curator: Curator) -> float:
-    """Return the number of rows that a plan assumes: the public number, or an equal part of it for each group."""
+    """Return the number of rows that a plan assumes: of all rows, or of each group if there are groups."""
     return float(max(curator.supposed_size[0], 1))
 
 
 def noise_sd(curator: Curator, at: int = -1) -> float:
-    """Return the standard deviation of the noise of a measurement, the last by default; 0 if none has noise."""
+    """Return the standard deviation of the noise of a measurement, by default the last; 0 without noise."""
     measured = [each for each in curator.measured if each.epsilon or each.reused]
     return measured[at].law.standard_deviation if measured else 0.0
 
@@ -96,7 +96,7 @@ def _moment_planner(name: str) -> Any:
 
 
 def _weighted_errors(curator: Curator, name: str, column: Column, weights: Column) -> Findings:
-    """Return the expected errors of a weighted mean or sum, for values and weights mid-way between bounds."""
+    """Return the expected errors of a weighted mean or sum, if weights are in the middle of their bounds."""
     n = assumed_rows(curator)
     sums = curator.planned.expected_release([n], weights.mid / weights.high, SD)
     found = infer(sums, weighted_parameter(sums, name, (column.low, column.high)))
@@ -121,7 +121,7 @@ _SOURCES = {
 
 
 def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
-    """Return the noisy sums of a column from an earlier release; None if they do not give the statistic."""
+    """Return the noisy sums of a column from an earlier release; None if it lacks those for the statistic."""
     if isinstance(release, Estimate) and release.column == column.name:
         moments = NoisyMoments.from_release(release.released, release.bounds)
         if len(moments.values) > 1:  # of two groups
@@ -141,7 +141,7 @@ def _released_sums(release: Release, column: Column, name: str) -> Sums | None:
 
 
 def _cell_sums(release: Counts | Crosstab, columns: Sequence[Column], size: int | None, name: str) -> Sums | None:
-    """Return the number of complete rows as the sum of released cells; None if other cells were released."""
+    """Return the number of complete rows as the sum of released counts; None if these are of other columns."""
     named, raw = [column.name for column in columns], release.raw.ravel()
     other = {*named} != {*release._counted_columns} or any(column.bounds for column in columns)  # noqa: SLF001 - our own
     if (
@@ -195,7 +195,7 @@ def _cell_reader(
     b: Column | None = None,
     **asked: Any,
 ) -> tuple[float, Cells] | None:
-    """Return counts of categories, or of pairs of categories, from a synthetic table, if accurate enough."""
+    """Return counts of categories from a synthetic table, if they are as accurate as a new measurement."""
     columns = tuple(each for each in (column, a, b) if each is not None)
     plain = asked.get("categories", "declared") == "declared" and asked.get("domain") is None
     if not plain or asked.get("weights") is not None or not isinstance(curator.planned, Cells):
@@ -209,7 +209,7 @@ def _cell_reader(
 
 
 def _count_planner(what: str, n_cells: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
-    """Return a function that computes the expected errors of counts; `n_cells` counts the cells with the rows."""
+    """Return a function that computes expected errors of counts; `n_cells` gives the number of cells."""
 
     def plan_count(curator: Curator, **asked: Any) -> Findings:
         weights = asked.get("weights")  # of which a row has about the middle of the bounds
@@ -247,7 +247,7 @@ def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
 
 
 def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
-    """Return the expected error of the search for bounds: that of a count, relative to a tenth of the rows."""
+    """Return the rows needed to detect an interval, and the expected relative error of a tenth of the rows."""
     error = noise_sd(curator)
     return {
         "approximate number of rows for an interval to be detected": threshold(error / math.sqrt(2), len(columns)),
@@ -303,7 +303,7 @@ def _choice_variance(cuts: Array, off: Array, n: float, q: float, rows: float) -
 
 
 def _plan_describe(curator: Curator, **_: Any) -> Findings:
-    """Return the expected errors of describe(): for each statistic, the largest over the columns."""
+    """Return the expected errors of describe(): of each statistic, the largest error of any column."""
     return _description_errors(curator, curator.planned)
 
 
@@ -354,7 +354,7 @@ def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], 
 def _statistic_error(
     curator: Curator, measured: TableMeasurement, name: str, statistic: str
 ) -> tuple[float, float]:
-    """Return the expected standard error of a statistic of a column, in its units and relative."""
+    """Return the expected standard error of a statistic of a column, in its units and as a relative error."""
     n, column = assumed_rows(curator), measured.columns[name]
     if (share := quantile_share(statistic)) is not None:
         error, _ = _quantile_errors(measured.trees[name], column, [share], n)

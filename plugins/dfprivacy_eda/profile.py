@@ -1,4 +1,4 @@
-"""Profile of a table whose columns are not declared: kind, bounds and values of each column, and a schema."""
+"""Profile of a table without declarations: kind, bounds and frequent values of each column, and a schema."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Profile(Release):
         return {"bounds": bounds, "categories": categories, "missing": missing}
 
     def _few_values(self, at: int) -> list[Any]:
-        """Return the values of a numeric column if most of its rows have one of a few values, otherwise none."""
+        """Return the frequent values of a numeric column if they are few and cover most rows; else []."""
         held = [(v, c) for v, c in zip(self.values[at], self.counts[at], strict=True) if not isinstance(v, str)]
         total = sum(count for _, count in held)
         few = 1 < len(held) <= _MAX_CODES and total >= _CODES_SHARE * self.rows[at] and self.kinds[at] == "number"
@@ -131,7 +131,7 @@ class Profile(Release):
         return [{"column": self.columns, "kind": self.kinds, **cells, "frequent": frequent}]
 
     def _sentence(self) -> str:
-        """Write the number and the names of the columns of each kind."""
+        """Write a sentence with the number of columns of each kind, and the names of the columns."""
         kinds = [kind or "nothing detected" for kind in self.kinds]
         told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
         names = self._label(*self.columns)
@@ -139,7 +139,7 @@ class Profile(Release):
         return f"{len(self.columns)} columns, {list_text(told)}, {seen}: {names}."
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the number of rows with a value and without one, for each column, with intervals."""
+        """Draw the number of rows with a value and without a value, for each column, with intervals."""
         reach, values = _TWO_SIDED * self.noise_standard_error, []
         names: list[str] = []
         for at, (rows, gone) in enumerate(zip(self.rows, self.missing, strict=True)):
@@ -200,19 +200,19 @@ class ProfileData:
 
 
 def outer_bounds(surveyed: SurveyedColumn) -> tuple[float, float] | None:
-    """Return the found bounds of a column, of numbers or of dates, whichever occur in more rows."""
+    """Return bounds of the numbers or dates of a column, whichever occur in more rows; None without any."""
     held = max(surveyed.numbers, surveyed.dates, key=lambda each: sum(each.values()))
     return (float(EDGES[min(held)]), float(EDGES[max(held) + 1])) if held else None
 
 
 def histogram_edges(bounds: tuple[float, float]) -> tuple[NDArray[np.float64], int]:
-    """Return the edges of the bins within the bounds and of the intervals beyond, and the number of those below."""
+    """Return the edges of equal bins within bounds and of intervals beyond, and the number of intervals below."""
     first, last = np.searchsorted(EDGES, bounds).tolist()
     return np.concatenate([EDGES[:first], np.linspace(*bounds, _BINS + 1), EDGES[last + 1 :]]), first
 
 
 def bin_features(column: Column, bounds: tuple[float, float]) -> features.RowFeatures:
-    """Return the features that count a column in equal bins within the bounds, and in the intervals beyond."""
+    """Return features that count the rows in equal bins within the bounds and in the intervals beyond."""
     wide = replace(column.without_declarations(), bounds=_WIDEST_BOUNDS, fill=0.0)
     return features.Given(wide, of=features.Bins(wide, histogram_edges(bounds)[0]))
 
@@ -329,7 +329,7 @@ def conclude_profile(measured: ProfileData, columns: tuple[Column, ...]) -> Prof
 def profile_numbers(
     seen: tuple[float, float], counts: NDArray[np.float64], scale: float, columns: int, rows: int | None
 ) -> tuple[float | None, ...]:
-    """Return bounds of a numeric column, an upper bound on the number of rows beyond them, and noisy moments."""
+    """Return bounds of a numeric column, an upper bound of the number of rows beyond them, and noisy moments."""
     runs = np.arange(1, RUN + 1)
     limits = scale * np.sqrt(runs) * -ndtri(BETA / (columns * (len(EDGES) - 1) * RUN))
     edges, first = histogram_edges(seen)

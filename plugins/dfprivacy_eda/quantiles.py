@@ -53,7 +53,7 @@ _TAIL_SHARE = 0.002  # of the rows, at each side, that a curve may leave out
 
 
 class RankOfLeaf(OfSums):
-    """Scores of intervals for a quantile: the negative number of rows between the interval and the quantile.
+    """Score of each interval for a quantile: minus the number of rows between the interval and the quantile.
 
     With C(k) the rows in the intervals up to k and n all of them: -max(0, C(k-1) - q n, q n - C(k)). Where a
     row changes, each count moves by at most 1 and n only if the value comes or goes, so that C - q n moves by 1
@@ -70,21 +70,21 @@ class RankOfLeaf(OfSums):
         self.q = q
 
     def value(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Compute the scores of all intervals from the counts."""
+        """Compute the scores of all intervals from the counts of rows in them."""
         up_to = np.cumsum(sums)
         target = self.q * up_to[-1]
         ranks: NDArray[np.float64] = -np.maximum(0, np.maximum(up_to - sums - target, target - up_to))
         return ranks
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Bound the change of a score by one row."""
+        """Return the largest change of a score if one row changes, comes or goes."""
         most = 1.0 if relation == "replace_one" else max(self.q, 1 - self.q)
         return most if norm == math.inf else most * self.dimension ** (1 / norm)
 
 
 @dataclass(frozen=True)
 class SelectedIntervals:
-    """Interval selected for each quantile, and the scale of each error in rows."""
+    """Interval selected for each quantile, and the noise scale of each selection, in rows."""
 
     layout: Layout
     leaves: tuple[int, ...]
@@ -105,7 +105,7 @@ class SelectedIntervals:
 
 
 def selection_error(curator: Curator, shares: Sequence[float]) -> float:
-    """Return the standard error, in rows, of quantiles selected separately, if values are dense about them.
+    """Return the root mean square error, in rows, of separately selected quantiles of densely spaced values.
 
     One is off by r rows with probability in proportion to exp(-r / b), b the scale. It is infinite where a part of
     the rows so small is beside a quantile that the choice may be any value.
@@ -247,7 +247,7 @@ class Quantiles(Release):
         return float(self.tree.quantiles([checked_share(q)])[0])
 
     def cdf(self, x: float) -> float:
-        """Compute the share of rows up to a value from the released tree of counts, at no cost.
+        """Compute the share of rows at or below a value from the released tree of counts, at no cost.
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class Quantiles(Release):
         return [*rows, *(("note", note) for note in self.notes)]
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the quantiles; with a tree of counts, also the distribution function with a band."""
+        """Draw the quantiles; with a tree of counts, also the distribution function with an error band."""
         ax, known = axes(ax, height=3.0), self.low is not None
         places = [*self.values, *(self._draw_cdf(ax) if known else ())]
         label = "" if known else "released; the notes give the errors of these quantiles"
@@ -330,7 +330,7 @@ class Quantiles(Release):
         return legend(ax, loc="lower right")
 
     def _draw_cdf(self, ax: Any) -> list[float]:
-        """Draw the distribution function with a band of two standard errors; return the range of values."""
+        """Draw the distribution function with a band of two standard errors; return values that the axis must show."""
         tree, low, high = self.tree, self.low or (), self.high or ()
         rows, error = tree.rows_below(tree.edges)
         at, how = tree.edges if tree.layout.ends is None else np.clip(tree.edges, *tree.layout.ends), {}
@@ -349,7 +349,7 @@ class Quantiles(Release):
 
 
 def checked_share(q: object) -> float:
-    """Return q as a float, after checking that it is a share between 0 and 1."""
+    """Return q as a float; raise an error if it is not a number from 0 to 1."""
     if isinstance(q, bool) or not isinstance(q, int | float | np.integer | np.floating) or not 0 <= q <= 1:
         raise ArgumentError(
             f"q={q!r} is not a share of rows.", "Use numbers from 0 to 1, such as 0.5 for the median."
@@ -363,7 +363,7 @@ _WIDE_SHARE = 1 / 2  # of the bounds
 
 
 def check_quantile(column: Column, q: Any = 0.5, *, step: float | None, **_: Any) -> None:
-    """Check the shares and the step before anything is charged."""
+    """Check the arguments ``q`` and ``step`` of a quantile before anything is charged."""
     if not _requested_shares(q):
         raise ArgumentError("q= is empty.", "Give shares of rows, for example q=[0.25, 0.5, 0.75].")
     choose_layout(column, step, math.inf)
@@ -458,7 +458,7 @@ def conclude_quantile(
     covers: Covers | None = None,
     confidence: Probability = 0.95,
 ) -> ColumnStatistic | Quantiles:
-    """Compute the quantiles from the tree, or from the selected intervals."""
+    """Compute the quantiles from the tree of counts, or from the selected intervals."""
     shares = _requested_shares(q)
     if isinstance(q, list | tuple | np.ndarray):
         return _quantiles(measured, column, shares, covers, confidence)
@@ -537,7 +537,7 @@ def _single_quantile(
     confidence: float,
     name: str,
 ) -> ColumnStatistic:
-    """Return the result for a single quantile."""
+    """Return a single quantile as a `ColumnStatistic`, with its interval if it has one."""
     release = _quantiles(measured, column, [q], covers, confidence)
     ((low, high),), noise = release._intervals, None  # noqa: SLF001 - of our own kind
     if low is not None and high is not None:

@@ -146,7 +146,7 @@ class Report(Release):
     def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Report:
-        """Return the same report with tables in a dataframe library, and with labels and units for the columns."""
+        """Return the report with its tables in another dataframe library, and with labels and units of the columns."""
         made = super().with_library(library, words, units)
         object.__setattr__(made, "description", self.description.with_library(library, words, units))
         return made
@@ -397,7 +397,7 @@ def _payment_table(report: Report) -> str:
 
 
 def _column_section(report: Report, at: int, picture: Histogram | Counts) -> str:
-    """Return the section of a column: its kind, its counts as bars, and its statistics."""
+    """Return the HTML section of a column: its kind, its counts as bars, and its statistics."""
     described, bounds = report.description, report.bounds[at]
     of = described._entries[at * len(described.statistics) :][: len(described.statistics)]  # noqa: SLF001 - our own
     cells = {each.statistic: (each.value, each.error, each.low, each.high) for each in of if each.value is not None}
@@ -446,7 +446,7 @@ def _bar_table(release: Histogram | Counts, column: str) -> str:
 
 
 def _missing_text(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
-    """Write the number of missing values of a column, if it is clearly above 0."""
+    """Return a sentence on the number of missing values of a column: the number, or an upper limit."""
     gone, error, low, high = cells.get("missing", (None, None, None, None))
     if gone is None:
         return "The number of missing values is not known."

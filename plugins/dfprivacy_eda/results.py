@@ -76,14 +76,14 @@ def legend(ax: Any, **how: Any) -> Any:
 
 
 def interval_label(confidence: float, *, noise: bool = True) -> str:
-    """Return the legend's text for confidence intervals."""
+    """Return the legend text of confidence intervals, such as "95% CI, all noise"."""
     return f"{100 * confidence:.4g}% CI{', all noise' if noise else ''}"
 
 
 def draw_matrix(
     ax: Any, values: Any, written: Any, rows: Sequence[str], columns: Sequence[str], colours: str = "Blues"
 ) -> Any:
-    """Draw a matrix as coloured squares with numbers, darker for larger numbers."""
+    """Draw a matrix as coloured squares with the given texts; larger numbers are darker."""
     most = float(np.nanmax(abs(values), initial=1e-300))
     ax.imshow(values, cmap=colours, vmin=0 if colours == "Blues" else -most, vmax=most, aspect="auto")
     for (i, j), text in [] if written is None else np.ndenumerate(written):
@@ -110,13 +110,13 @@ _WIDE = "Uninformative: the interval spans more than half of the possible range:
 
 
 def missing_row(missing: float | None, error: float | None) -> list[tuple[str, str]]:
-    """Return a row of the printed table with the number of missing values, if it is clearly above 0."""
+    """Return a list with a printed row on missing values; empty if their number is not clearly above 0."""
     some = clearly_some(missing, error)
     return [("missing", f"{with_error(missing, error)} rows, left out")] if some else []
 
 
 def is_quantile(statistic: str) -> bool:
-    """Whether a statistic is a quantile, such as ``"median"``, ``"quantile 0.9"`` or ``"25%"``."""
+    """Return whether a statistic is a quantile, such as ``"median"``, ``"quantile 0.9"`` or ``"25%"``."""
     return statistic.startswith(("median", "quantile ")) or statistic.endswith("%")
 
 
@@ -126,13 +126,13 @@ def quantile_bounds(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
 
 
 def number_text(one: Entry) -> str:
-    """Write a number with its error; mark a quantile that equals a bound, as it may lie beyond the bound."""
+    """Return a statistic as text with its error; mark a quantile at a bound, as the exact one may lie beyond."""
     past = limit_suffix(one.value, quantile_bounds(one))
     return f"{number(one.value) if past and not one.error else with_error(one.value, one.error)}{past}"
 
 
 def covered_quantity(statistic: str) -> str:
-    """Return the quantity that the interval of a statistic covers; for means and sums, that of clipped values.
+    """Return what the interval of a statistic covers: "limited table" if it is of clipped values, else "table".
 
     Limits do not move quantiles within them, nor numbers of rows.
     """
@@ -140,7 +140,7 @@ def covered_quantity(statistic: str) -> str:
 
 
 def statistic_words(statistic: str) -> str:
-    """Return the printed name of a statistic."""
+    """Return the printed name of a statistic, such as "standard deviation" for ``"std"``."""
     return _WORDS.get(statistic, statistic)
 
 
@@ -168,7 +168,7 @@ class Framed(Release):
     """Header of the column of row names, and the attribute with these names."""
 
     def _table_columns(self, name: str) -> Mapping[str, list[Any]]:
-        """Return the columns of one table of the result: ``"values"``, ``"standard_errors"``, ..."""
+        """Return the columns of the result's table of ``"values"``, of ``"standard_errors"``, or of another field."""
         raise NotImplementedError
 
     def _frame_of(self, name: str) -> Any:
@@ -192,17 +192,17 @@ class Framed(Release):
 
     @property
     def loc(self) -> Any:
-        """Indexer by row and column names, as of a pandas frame."""
+        """Indexer of the numbers by row and column names, as of a pandas DataFrame."""
         return self.frame.loc
 
 
 class _OfColumns(Release):
-    """Base class of results about columns, with the printed names of their statistics."""
+    """Base class of results about columns; it writes statistics and their names as text."""
 
     confidence: float
 
     def _statistic_words(self, statistic: str, column: str) -> str:
-        """Return the printed name of a statistic of a column."""
+        """Return a statistic and its column as text, such as "standard deviation of age"."""
         if not column:
             return "number of rows"
         share = f"{statistic} quantile" if statistic.endswith("%") else statistic_words(statistic)
@@ -211,7 +211,7 @@ class _OfColumns(Release):
     def _number_words(
         self, one: ColumnStatistic | Entry, what: str, how: str = "", error: float | None = None, **about: Any
     ) -> str:
-        """Write a statistic with its unit and its uncertainty."""
+        """Return a phrase with a statistic, its unit and its uncertainty."""
         error = error if one.low is None or one.high is None else (one.high - one.low) / 4
         unit = "" if one.statistic in _ROW_COUNTS or not one.column else self._unit(one.column)
         unit = f"({unit})²" if unit and one.statistic == "var" else unit
@@ -287,7 +287,7 @@ class ColumnStatistic(_OfColumns):
     _row_counts = ("count",)
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the statistic under random draws of the noise."""
+        """Return the statistic recomputed under random draws of the noise."""
         if self.released is None:
             return super()._replicates()
         if self.weights is not None:
@@ -323,7 +323,7 @@ class ColumnStatistic(_OfColumns):
 
     @property
     def _exact(self) -> bool:
-        """Whether the answer has no noise."""
+        """Whether the statistic was released without noise."""
         return self.privacy is not None and not self.privacy.noise
 
     @property
@@ -455,7 +455,7 @@ def statistic_notes(name: str, sums: Sums, ends: tuple[Any, ...]) -> tuple[str, 
 
 
 def redrawn_sums(released: Mapping[str, Any], column: str, bounds: tuple[float, float] | None) -> StatisticDraws:
-    """Return the noisy sums of a column under fresh random draws of the noise in its release."""
+    """Return the statistics of a column under random draws of the noise, from the sums in its release."""
     return Sums.from_released(released, Column(column, bounds or (-1.0, 1.0))).replicates
 
 
@@ -506,17 +506,17 @@ class Statistics(_OfColumns):
 
     @property
     def _column_cells(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the column, its bounds and further fields of `Entry`, for each column or statistic."""
+        """Iterator over the column, its bounds and further fields of `Entry`, for each column or statistic."""
         none = (None,) * len(self.columns)
         cells = (self.values, self.standard_errors, self.lows, self.highs, self.raw)
         return zip(self.columns, self.bounds or none, self.released or none, *cells, strict=True)
 
     def _as_fields(self, cells: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the numbers of all statistics in the shape in which the result stores them."""
+        """Return values, one for each statistic, in the shape in which the result stores them."""
         return tuple(cells)
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the statistics under random draws of the noise; None for statistics not computed from sums."""
+        """Return the statistics recomputed under random draws of the noise; None for those not made from sums."""
         raw = [each.replicates for each in self._entries]
         # What is drawn is as released: not the numbers of rows, which were brought to what is possible.
         values = [None if one.statistic in ROWS else each for one, each in zip(self._entries, raw, strict=True)]
@@ -539,7 +539,7 @@ class Statistics(_OfColumns):
         return [{**named, "covers": covers}]
 
     def _clipping_notes(self) -> list[str]:
-        """Return notes on the clipped values of each column whose number was measured."""
+        """Return notes on clipped values, for each column whose clipped values were counted."""
         told: list[str] = []
         for column in dict.fromkeys(self.columns):
             of = [each for each in self._entries if each.column == column and each.released is not None]
@@ -550,7 +550,7 @@ class Statistics(_OfColumns):
         return told
 
     def _panel(self, names: Sequence[str], told: Iterable[Entry], what: str) -> tuple[Any, ...]:
-        """Return the arguments of one panel of `dfprivacy.plotting.panels`."""
+        """Return the arguments of `dfprivacy.plotting.panels` for one panel with the given statistics."""
         values, lows, highs, noise = zip(*((each.value, each.low, each.high, None) for each in told), strict=True)
         return names, values, lows, highs, what, noise
 

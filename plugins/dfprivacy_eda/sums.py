@@ -76,7 +76,7 @@ class StatisticDraws:
 
     @property
     def mean(self) -> Array:
-        """Mean of the column, within the bounds."""
+        """Mean of the column, in its units and within its bounds."""
         return self.mid + self.half * self.y
 
     @property
@@ -104,7 +104,7 @@ class StatisticDraws:
 
 
 def _parameter(name: str) -> Parameter:
-    """Return a function that computes a statistic from `StatisticDraws`, for `infer`."""
+    """Return a parameter for `infer`: a function that computes a statistic from `StatisticDraws`."""
     return lambda drawn: (getattr(drawn, name), np.zeros(1), np.inf)
 
 
@@ -159,13 +159,13 @@ class Sums:
         return self._statistics(self.values[:, None] - draw_noise(self.laws))
 
     def draws(self, draws: int = DRAWS) -> tuple[StatisticDraws, Array]:  # noqa: ARG002 - as many as all take
-        """Draw noise-free statistics that agree with the noisy sums, with equal weights."""
+        """Draw statistics without noise that agree with the noisy sums; return them with equal weights."""
         noisy = any(law.scale for law in self.laws)
         return (self._noise_free, np.full(DRAWS, 1 / DRAWS)) if noisy else (self.estimate, np.ones(1))
 
     @property
     def released(self) -> dict[str, Any]:
-        """The noisy sums as JSON values, which `from_released` reads."""
+        """The noisy sums as JSON values, from which `from_released` constructs them again."""
         noise = [(*astuple(law), *one) for law, one in zip(self.laws, self.ids, strict=True)]
         rows = tuple(map(tuple, self.map.tolist()))
         plain = {"values": tuple(self.values.tolist()), "noise": tuple(noise), "map": rows}
@@ -200,13 +200,13 @@ class Sums:
         return cls(column, np.array(values), tuple(moments.laws), map_, start, counted, ids, None, moments.clipped)
 
     def with_rows_beyond(self, noisy: NoisyValue, rows: float | None = None) -> Sums:
-        """Return the same sums together with the noisy number of rows beyond the bounds."""
+        """Return the sums with the noisy number of rows beyond the bounds of the column."""
         of = self.noisy_value("count") if rows is None else rows
         return replace(self, clipped=Clipped.from_sums(noisy, (self.column.low, self.column.high), of))
 
     @property
     def replicates(self) -> StatisticDraws:
-        """The statistics under fresh random draws of the noise, along the last axis."""
+        """The statistics recomputed under random draws of the noise, along the last axis."""
         values = np.repeat(self.values[:, None], REDRAWS, axis=1)
         for at, (law, (name, place)) in enumerate(zip(self.laws, self.ids, strict=True)):
             if law.scale:
@@ -219,13 +219,13 @@ class Sums:
 
     @property
     def size(self) -> float:
-        """Number of all rows; infinite where it is private."""
+        """Number of all rows; infinite if it is private."""
         of_all = self.map[0] + self.map[3]
         private = any(of_all * [law.scale for law in self.laws])
         return math.inf if private else float(of_all @ self.values + self.start[0] + self.start[3])
 
     def largest_value(self, name: str) -> tuple[float, float] | None:
-        """Return the largest possible value of a statistic; None where it depends on the private rows."""
+        """Return the smallest and largest possible value of a statistic; None if they depend on private rows."""
         half, n = self.column.half, max(self.noisy_value("count"), 2.0)
         most = half * half * n / (n - 1)  # half of the rows at either bound
         ends = {"var": (0.0, most), "std": (0.0, math.sqrt(most))}
@@ -239,7 +239,7 @@ class Sums:
         return known and high - low > (ends[1] - ends[0]) / 2
 
     def _row_noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
-        """Return the distribution of each noise in a number of rows, with its coefficient."""
+        """Return the coefficient and distribution of each noise term in a number of rows."""
         weights = np.abs(self.map[ROWS.index(name) * 3]).tolist()
         return [(times, law) for times, law in zip(weights, self.laws, strict=True) if times and law.scale]
 
@@ -269,7 +269,7 @@ class Sums:
 
     @property
     def missing(self) -> tuple[float | None, float | None]:
-        """Number of rows without a value, and its standard error; None where unknown."""
+        """Noisy number of rows without a value, and its standard error; both are None if it was not measured."""
         return (self.noisy_value("missing"), self.error("missing")) if self.counted else (None, None)
 
     def typical_sums(self, rows: float) -> Sums:
@@ -284,7 +284,7 @@ class Sums:
 
 @lru_cache(maxsize=8)  # the groups of a call have the same laws, but for those that their own first step gave
 def draw_noise(laws: tuple[NoiseLaw, ...], draws: int = DRAWS) -> Array:
-    """Draw noise with a fixed seed, so that results depend on the measurement alone.
+    """Draw noise from the given distributions, the same at each call, so that results can be repeated.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def measurement_ids(noisy: NoisyValue) -> tuple[tuple[str, int], ...]:
 
 
 def clamp_to_range(value: float, error: float, low: float, high: float, most: float) -> Cell:
-    """Clamp a noisy number and its interval to 0 and the largest possible value.
+    """Clamp a noisy number to the range from 0 to its largest possible value, and move its interval along.
 
     The interval reaches as far below and above the new number as it did of the old one, so it holds all that it
     held of what is possible, and never says that what is possible ends where the noise happened to end.

@@ -108,7 +108,7 @@ class _CellCounts(Release):
 
     @property
     def _counted_columns(self) -> tuple[str, ...]:
-        """The columns whose values are counted."""
+        """Names of the columns whose values are counted."""
         raise NotImplementedError
 
     def _label_columns(self) -> dict[str, list[Any]]:

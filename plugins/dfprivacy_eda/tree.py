@@ -144,7 +144,7 @@ def _bounded_layout(column: Column, sizes: tuple[int, ...], weights: tuple[int, 
 
 
 def choose_intervals(column: Column, step: float | None, rows: float) -> Layout:
-    """Choose the intervals among which a quantile is selected; more values or more rows give more intervals.
+    """Choose the intervals from which a quantile is selected; a finer step or more rows give more intervals.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def choose_intervals(column: Column, step: float | None, rows: float) -> Layout:
 
 
 def rows_for_intervals(curator: Curator) -> float:
-    """Return the number of rows times epsilon; if the number is private, the product with the most intervals.
+    """Return the number of rows times epsilon; if the number is private, the value for the most intervals.
 
     Groups share these intervals: they have the fewer rows, the more they are.
     """
@@ -204,7 +204,7 @@ class AdaptiveReveal:
     shares: tuple[tuple[float, ...], ...]
 
     def describe(self) -> str:
-        """Return a description of the rule that decides which nodes of the tree are released."""
+        """Return a description of which nodes of the tree are released."""
         return "released only where requested quantiles may lie"
 
     def next(self, values: Numbers, scales: Numbers) -> Places:
@@ -422,7 +422,7 @@ class Tree:
 
     @cached_property
     def measured_edges(self) -> NDArray[np.bool_]:
-        """Mask of the edges of nodes with measured counts, shape (N + 1,)."""
+        """Mask of the edges at which the number of rows below was measured, shape (N + 1,)."""
         return np.isfinite(self.prefix_variances)
 
     def rows_below(self, x: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -439,7 +439,7 @@ class Tree:
         return np.interp(at, self.edges, reached), np.sqrt(self.prefix_variances[near])
 
     def quantiles(self, q: ArrayLike) -> NDArray[np.float64]:
-        """Return quantiles of the nonnegative counts."""
+        """Return quantiles of the column, from the nonnegative counts."""
         values = quantiles(self.counts, self.edges, q)
         if not self.layout.whole:
             return values if self.layout.ends is None else np.clip(values, *self.layout.ends)
@@ -490,7 +490,7 @@ class CountTree:
 
     @cached_property
     def tree(self) -> Tree:
-        """The tree of consistent counts, computed from the measurement."""
+        """The tree of consistent counts, computed from the noisy counts of all levels."""
         leaves, spreads = least_squares(self.levels, self.variances)
         return Tree(self.layout, leaves, spreads)
 
@@ -505,7 +505,7 @@ class CountTree:
         root: bool,
         none_missing: bool = False,
     ) -> CountTree:
-        """Return the tree of noisy counts; `rows` is the number of all rows and its variance, if known."""
+        """Construct the tree from a measurement; `rows` is the number of all rows and its variance, if known."""
         values, variances = measured.values, 2 * measured.scales**2
         left: tuple[float | None, float | None] = (0.0, 0.0) if none_missing else (None, None)
         gone, spread = 0.0, 0.0
@@ -536,14 +536,14 @@ def measured_tree(curator: Curator, column: Column, nan_policy: NanPolicy, step:
 
 @lru_cache(maxsize=32)  # for the groups of a call
 def prefix_error(plan: Layout, rows_variance: float, variances: tuple[float, ...]) -> float:
-    """Return the mean over edges of the standard error of the rows below, given the variances of the counts."""
+    """Return the standard error of the number of rows below an edge, averaged over the edges of a tree."""
     counts = [np.zeros(size) for size in (1, *plan.sizes)]
     leaves, spreads = least_squares(counts, (rows_variance, *variances))
     return float(np.sqrt(Tree(plan, leaves, spreads).prefix_variances)[1:-1].mean()) if len(leaves) > 1 else 0.0
 
 
 def tree_error(curator: Curator, plan: Layout) -> float:
-    """Return the mean over edges of the standard error of the rows below, if the tree has the whole budget."""
+    """Return the average standard error of the rows below an edge, for a tree with the whole budget."""
     private = curator.size is None
     moved = (2 if curator.neighbors == "replace_one" else 1) * (sum(plan.weights) + private)
     error = prefix_error(plan, 2.0 * private, tuple(2 / weight**2 for weight in plan.weights))

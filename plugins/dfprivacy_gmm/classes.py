@@ -73,7 +73,7 @@ def draw_rows(
 
 
 class ClassifierMethods:
-    """Mixin with the methods of a scikit-learn classifier that is fitted by priors, means and covariances."""
+    """Mixin with scikit-learn's classifier methods, for a model of class priors, means and covariances."""
 
     classes_: NDArray[Any]
     priors_: Array
@@ -373,7 +373,7 @@ def fit_classes(
 
 
 def as_matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = None) -> Array:
-    """Return the rows of a dataframe or an array as a float array, after checking that all numbers are finite."""
+    """Return the rows of a dataframe or an array as a float array; raise an error if any is not finite."""
     if names is not None and hasattr(X, "columns"):
         if missing := [name for name in names if name not in X.columns]:
             raise ArgumentError(f"X has no column {missing[0]!r}.", "Give a table with the fitted columns.")
@@ -554,7 +554,7 @@ class GaussianClasses(ClassifierMethods, Release):
         )
 
     def standard_errors(self, *, sampling: bool = True) -> tuple[Array, Array]:
-        """Return first-order standard errors of the means and of the covariances before their repair.
+        """Return first-order standard errors of the means, and of the covariances before their repair.
 
         Parameters
         ----------

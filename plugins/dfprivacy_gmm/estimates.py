@@ -87,7 +87,7 @@ def repaired_covariance(
 
 
 def nearest_covariance(covariance: Array, noise: Array, floor: float) -> Array:
-    r"""Return the covariance matrix nearest in units of the noise, with eigenvalues from `floor` to d.
+    r"""Return the matrix with eigenvalues from `floor` to d that is nearest to a noisy one, in units of the noise.
 
     Parameters
     ----------
@@ -164,14 +164,14 @@ def repair_note(covariance: Array, changed: Array, noise: Array, names: Sequence
 
 
 def spectral_noise(noise: Array) -> float:
-    """Return about half the largest eigenvalue of symmetric noise, given the entries' standard deviations."""
+    """Return half the typical spectral norm of a symmetric noise matrix, given its standard deviations."""
     d = len(noise)
     each = noise[np.triu_indices(d, 1)].mean() if d > 1 else noise[0, 0]
     return float(each) * math.sqrt(d)
 
 
 def _shrunk_off_diagonal(covariance: Array, noise: Array) -> Array:
-    """Return the covariance with off-diagonal entries shrunk by the share that is noise."""
+    """Return the covariance matrix with off-diagonal entries shrunk by the share that the noise explains."""
     off = covariance - np.diag(np.diag(covariance))
     size = float(np.square(off).sum())
     expected = float(np.square(noise - np.diag(np.diag(noise))).sum())
@@ -381,7 +381,7 @@ class Estimates:
         return few
 
     def unreliable_groups(self, radius: float | None) -> list[tuple[int | None, str]]:
-        """Return pairs of a group with unreliable estimates (None for all groups) and the reason.
+        """Return pairs of the index of a group with unreliable estimates (None: all groups) and the reason.
 
         Parameters
         ----------
@@ -412,7 +412,7 @@ class Estimates:
         return doubts
 
     def _row_length(self) -> float:
-        """Mean squared norm of the scaled rows in each group; 0 if it is not clearly above its noise."""
+        """Return a lower limit of the mean squared norm of the scaled rows, over all groups."""
         sums = self.sums
         groups = len(sums.sizes)
         noise = math.sqrt(groups * np.square(np.diag(sums.product_sd)).sum())

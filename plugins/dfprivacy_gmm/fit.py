@@ -73,7 +73,7 @@ def levenberg_marquardt(
     tolerance: float,
     target: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Minimise a sum of squares within bounds by the Levenberg-Marquardt algorithm [2]_.
+    """Minimise a sum of squares within bounds of the parameters by the Levenberg-Marquardt algorithm [2]_.
 
     It stops early if the last gain, repeated in all remaining steps, would not bring it near the target.
     Target and tolerance refer to half of the sum.
@@ -149,7 +149,7 @@ class Fit:
         return self.family.mixture(self.p)
 
     def mean_covariances(self, sketch: Sketch) -> NDArray[np.float64]:
-        """Return the covariance of each estimated mean due to sampling and noise, shape (K, d, d).
+        """Return the covariance matrix of each estimated mean, due to sampling and noise, shape (K, d, d).
 
         It is that of the sketch's information about all parameters, and of the prior.
         """
@@ -161,7 +161,7 @@ class Fit:
 
 
 def prior_precision(family: Family, size_error: float) -> NDArray[np.float64]:
-    """Return the precisions of the parameters' independent normal priors, the last for the total weight."""
+    """Return the precision of each parameter's independent normal prior; the last one is of the total mass."""
     d, sd = family.d, np.ones(family.n_parameters)
     sd[: family.K * (1 + d)] = 1.5
     spread = family.covariance_parameters(sd)
@@ -200,7 +200,7 @@ class Search:
         tolerance: float,
         target: float = math.inf,
     ) -> Fit:
-        """Fit the parameters of a mixture from a starting point."""
+        """Fit the parameters of a mixture from a starting point, by penalised least squares."""
         family, d, sketch = self.family(shape), self.sketch.d, self.sketch
         bound = np.full(family.n_parameters, 6.0)
         bound[: self.K] = 8.0
@@ -238,7 +238,7 @@ class Search:
         return sorted(fits, key=_objective)
 
     def greedy_means(self, log_sd: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Choose the means of K spherical components greedily, by orthogonal matching pursuit."""
+        """Choose the means and weights of K spherical components greedily, by orthogonal matching pursuit."""
         sketch, d = self.sketch, self.sketch.d
         target = sketch.standardized(sketch.values)
         means, chosen, rest = np.empty((0, d)), np.empty((0, 2 * sketch.m)), target
@@ -272,7 +272,7 @@ class Search:
         return end
 
     def widened_parameters(self, fit: Fit, shape: Shape) -> NDArray[np.float64]:
-        """Return the parameters of a fitted mixture in a larger family of covariances."""
+        """Return the parameters of a fitted mixture, converted to another shape of its covariances."""
         old, new = fit.family, self.family(shape)
         wide = np.zeros(new.n_parameters)
         wide[: new.covariance_slice.start] = fit.p[: old.covariance_slice.start]
@@ -284,7 +284,7 @@ class Search:
         return wide
 
     def swap_components(self, best: Fit, failures: int = 4, successes: int = 12) -> Fit:
-        """Replace components by new ones where the sketch fits worst, as long as the fit improves."""
+        """Replace single components by new ones where the sketch fits worst, as long as the fit improves."""
         shape = best.family.shape
         while failures and successes:
             terms: dict[str, Any] = {"steps": 30, "tolerance": FINE, "target": best.f}
@@ -298,7 +298,7 @@ class Search:
         return best
 
     def _swapped_starts(self, best: Fit) -> list[NDArray[np.float64]]:
-        """Return two starting points, in each of which the best of random components replaces one component."""
+        """Return two starting points, each with one component replaced by the best of many random components."""
         sketch, K, d = self.sketch, self.K, self.sketch.d
         now = best.mixture
         zeta = sketch.standardized(now.components(sketch.frequencies)[0])
@@ -396,7 +396,7 @@ def choose_mixture(
     batches: int = BATCHES,
     told: Callable[[], object] = lambda: None,
 ) -> tuple[Fit, dict[int, float]]:
-    """Fit mixtures with several numbers of components, and return the fit with the smallest criterion.
+    """Fit mixtures with several numbers of components; return the fit with the smallest information criterion.
 
     Parameters
     ----------
@@ -438,7 +438,7 @@ def _refit_mixture(fit: Fit, sketch: Sketch) -> Fit:
 
 
 def information_criterion(misfit: float, free: int, size: float) -> float:
-    """Return the misfit of a mixture plus a penalty for its degrees of freedom, as in BIC."""
+    """Return the misfit of a mixture plus a penalty for its number of free parameters, as in BIC."""
     return misfit + max(PENALTY, 0.5 * math.log(max(size, 1.0))) * free
 
 
@@ -458,7 +458,7 @@ Restarts: TypeAlias = Annotated[int, Range(1)]
 
 
 def component_counts(n_components: int | Literal["auto"], most: int = _MAX_AUTO) -> tuple[int, ...]:
-    """Return the list of numbers of components to try."""
+    """Return the numbers of components to try: 1 to `most` for "auto", else the given number."""
     return tuple(range(1, most + 1)) if n_components == "auto" else (n_components,)
 
 
@@ -479,7 +479,7 @@ def rows_needed(K: int, d: int, epsilon: float, separation: float = 2.5) -> int:
 
 
 def too_few_rows(K: int, d: int, size: float, epsilon: float) -> bool:
-    """Return whether a table has too few rows to recover even well separated components."""
+    """Return whether a table has too few rows to recover even well-separated components."""
     return K > 1 and size < rows_needed(K, d, epsilon, 4) / 10
 
 

@@ -119,7 +119,7 @@ class FourierSketch(Release):
 
     @property
     def sketch(self) -> Sketch:
-        """The sketch in units of y, the columns scaled to [-1, 1]."""
+        """Noisy characteristic function of y, the columns scaled from their bounds to [-1, 1]."""
         return Sketch(
             self.frequencies, self.cosines + 1j * self.sines, self.noise_standard_error, self.size, self.size_error
         )

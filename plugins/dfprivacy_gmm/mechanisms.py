@@ -99,7 +99,7 @@ def fourier_sketch(
 
 
 def _measure_sketch(curator: Curator, columns: Sequence[Column], K: int, nan_policy: NanPolicy) -> FourierSketch:
-    """Measure moments, then the characteristic function at frequencies that depend on the noisy moments."""
+    """Measure moments, then the characteristic function at frequencies chosen from the noisy moments."""
     d = len(columns)
     names = tuple(column.name for column in columns)
     if not d or len(set(names)) < d:
@@ -314,7 +314,7 @@ def plan_fit(
     queries: Queries = "jointly",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Return the expected accuracy of the fit, from public numbers; for ``explain``."""
+    """Return the expected accuracy of the fit for ``explain``, computed from public numbers."""
     if label is None:
         most = component_counts(n_components or 1)[-1]
         return {

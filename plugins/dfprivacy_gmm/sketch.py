@@ -45,7 +45,7 @@ Shape = Literal["spherical", "diag", "tied", "full"]
 
 @dataclass(frozen=True)
 class Sketch:
-    """Noisy empirical characteristic function at m frequencies, in whitened units.
+    """Noisy values of an empirical characteristic function at m frequencies.
 
     Attributes
     ----------
@@ -82,26 +82,26 @@ class Sketch:
         return int(self.frequencies.shape[1])
 
     def whitened(self, centre: NDArray[np.float64], root: NDArray[np.float64]) -> Sketch:
-        """Return the sketch of the whitened rows z, where the rows of this sketch are centre + root·z."""
+        """Return the sketch of the whitened rows z if the rows of this sketch are centre + root·z."""
         turned = self.values * np.exp(-1j * (self.frequencies @ centre))
         return replace(self, frequencies=self.frequencies @ root, values=turned, whitener=None)
 
     @cached_property
     def scale(self) -> float | NDArray[np.float64]:
-        """Factors that scale the values to unit variance, before the matrix `whitener` is applied."""
+        """Factors that scale the values to unit variance; 1 if the matrix `whitener` does so."""
         if self.whitener is not None:
             return 1.0
         scale: NDArray[np.float64] = 1 / np.sqrt(np.square(self.noise) + 0.5 / self.size)
         return scale
 
     def standardized(self, values: NDArray[np.complex128]) -> NDArray[np.float64]:
-        """Return complex values, shape (..., m), as real values, shape (..., 2m), whitened by their covariance."""
+        """Return complex values, shape (..., m), as whitened real values, shape (..., 2m)."""
         scaled = values * self.scale
         parts = np.concatenate([scaled.real, scaled.imag], axis=-1)
         return parts if self.whitener is None else parts @ self.whitener.T
 
     def with_sampling_covariance(self, mixture: Mixture) -> Sketch:
-        """Return the sketch with the covariance matrix that its values have if the rows follow a mixture.
+        """Return the sketch with the whitener for the covariance that its values have if a mixture is true.
 
         Notes
         -----
@@ -145,7 +145,7 @@ class Mixture(NamedTuple):
         return self.roots @ self.roots.swapaxes(1, 2)
 
     def components(self, frequencies: NDArray[np.float64]) -> tuple[NDArray[np.complex128], NDArray[np.float64]]:
-        """Return the components' characteristic functions ζₖ(w), shape (K, m), and Lₖ'w, shape (K, d, m)."""
+        """Return the components' characteristic functions ζₖ(w), and Lₖ'w for their Cholesky factors Lₖ."""
         rotated = self.roots.swapaxes(1, 2) @ frequencies.T
         return np.exp(1j * (self.means @ frequencies.T) - np.square(rotated).sum(axis=1) / 2), rotated
 
@@ -171,7 +171,7 @@ class Family:
 
     @cached_property
     def below_diagonal(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Row and column indices of the matrix entries below the diagonal."""
+        """Row and column indices of the entries below the diagonal of a covariance matrix."""
         return np.tril_indices(self.d, -1)
 
     @property
@@ -221,7 +221,7 @@ class Family:
         return sketch.standardized(np.exp(p[-1]) * (mixture.weights @ zeta) - sketch.values)
 
     def jacobian(self, p: NDArray[np.float64], sketch: Sketch) -> NDArray[np.float64]:
-        """Return the derivatives of `residuals` by the parameters, shape (P, 2m)."""
+        """Return the derivatives of `residuals` with respect to the parameters, shape (P, 2m)."""
         K, d, W = self.K, self.d, sketch.frequencies.T
         mixture = self.mixture(p)
         zeta, rotated = mixture.components(sketch.frequencies)
@@ -250,7 +250,7 @@ _MIN_VARIANCE = 1e-4  # least variance of a direction, in units of y
 
 @dataclass(frozen=True)
 class Whitening:
-    """Noisy mean c and covariance C of y, by which rows are whitened.
+    """Noisy mean c and covariance C of the scaled columns y, by which rows are whitened.
 
     Attributes
     ----------
@@ -274,7 +274,7 @@ class Whitening:
         return self._matrix_power(-0.5)
 
     def preserving_shape(self, shape: Shape, units: NDArray[np.float64]) -> Whitening:
-        """Return a whitening that preserves the shape of covariances, such as diagonal, in the columns' units.
+        """Return a whitening that keeps covariances of a shape, such as diagonal, in that shape in original units.
 
         Parameters
         ----------
@@ -328,7 +328,7 @@ def frequency_count(K: int, d: int) -> int:
 
 
 def draw_frequencies(m: int, K: int, d: int, rng: Generator) -> NDArray[np.float64]:
-    """Draw frequencies for whitened rows.
+    """Draw the frequencies of a sketch of whitened rows.
 
     Parameters
     ----------

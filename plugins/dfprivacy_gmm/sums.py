@@ -162,7 +162,7 @@ def measure_sums(
     queries: Queries = "jointly",
     limited: bool = False,
 ) -> MeasuredSums:
-    """Measure sums and products, and private counts, of all rows or by category.
+    """Measure sums of columns and products of two, and private numbers of rows, of all rows or by group.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def measure_sums(
 def _count_beyond(
     summed: features.RowFeatures, columns: Sequence[Column], radius: float | None
 ) -> features.RowFeatures:
-    """Return features that also count rows beyond the bounds, with at most a thirtieth more noise."""
+    """Return features that also count rows beyond the bounds, at the cost of at most a thirtieth more noise."""
     weight = WEIGHT / 2
     if radius is not None:  # a power of two, and at a radius of √d a quarter
         weight = 2.0 ** math.floor(math.log2(radius / math.sqrt(len(columns)))) / 4
@@ -277,7 +277,7 @@ Queries = Literal["jointly", "separately"]
 
 
 class Entry(RowFeatures):
-    """Feature that is a column, or the product of two columns, scaled from the bounds to y in [-1, 1].
+    """Feature that is a column, scaled to y in [-1, 1], or the product of two such columns.
 
     Two values of y, or of a product, are 2 apart at most; two squares are 1 apart.
 
@@ -301,11 +301,11 @@ class Entry(RowFeatures):
         return vectors
 
     def radius(self, norm: float) -> float:  # noqa: ARG002 - a number has one length
-        """Largest absolute value of the feature."""
+        """Return the largest absolute value of the feature."""
         return 1.0
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance between the features of two rows."""
+        """Return the largest distance between the features of two rows."""
         if all(column.name in public for column in self.columns):
             return 0.0
         return 1.0 if len(self.factors) > len(self.columns) else 2.0
@@ -318,7 +318,7 @@ class Entry(RowFeatures):
 def measure_one_by_one(
     curator: Curator, columns: Sequence[Column], by: Column | None, gaps: Sequence[Column], *, count: bool
 ) -> tuple[Array, Array]:
-    """Measure the q sums of `dfprivacy.features.Outer` separately, each with epsilon/q and Laplace noise.
+    """Measure each of the q sums of `dfprivacy.features.Outer` separately, with epsilon/q and Laplace noise.
 
     Parameters
     ----------
