@@ -115,7 +115,7 @@ class Case:
 
     @property
     def unchangeable_fields(self) -> tuple[str, ...]:
-        """Fields that are equal in neighbouring rows: public columns, and the field that assigns a row to a table."""
+        """Fields that are equal in neighbouring rows: public columns, and the field that says a row's table."""
         return (*self.public, *([self.other] if self.other else []))
 
 

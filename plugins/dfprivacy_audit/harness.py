@@ -241,7 +241,7 @@ class RecordingAccount:
         reserve: Sequence[PrivacyLoss] = (),  # noqa: ARG002
         also: Sequence[RecordingAccount] = (),
     ) -> int:
-        """Record the privacy losses of a charge, also in further accounts, and return the number of losses so far."""
+        """Record the privacy losses of a charge, also in further accounts; return the number of losses so far."""
         for till in (self, *also):
             till.charges += losses
         self._log.append("charge")
@@ -324,7 +324,7 @@ class Replay:
         return self._noisy_sums("laplace", values, scale)
 
     def revealed(self, values: NDArray[np.int64], scale: float, choose: noise.Choose) -> NDArray[np.int64]:
-        """Record a draw of Laplace noise for sums that are revealed step by step, and return replayed noisy sums."""
+        """Record a draw of Laplace noise for sums that are revealed stepwise, and return replayed noisy sums."""
         noisy = self.laplace(values, scale)
         return noise.reveal_step_by_step(values.shape, choose, lambda more: noisy[more])
 
@@ -396,7 +396,7 @@ class Replay:
         return self._transcript_answer(draw, answer, shape)
 
     def _transcript_answer(self, draw: Draw, answer: Callable[[], T], shape: tuple[int, ...] | None) -> T:
-        """Record a draw; return the transcript's answer to it if kind and shape agree, else a newly drawn answer."""
+        """Record a draw; return the transcript's answer to it if kind and shape agree, else a new answer."""
         at = len(self.draws)
         self.draws.append(draw)
         transcript = self._transcript or ()

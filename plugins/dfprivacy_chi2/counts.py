@@ -55,7 +55,7 @@ class _CountStatistic(OfSums):
         self.by, self.sizes, self.fill = by, tuple(sizes), fill
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Return the largest change of the statistics by one row, in the given norm; at most 1 in each coordinate."""
+        """Return the largest change of the statistics by one row in a norm; at most 1 in each coordinate."""
         if relation != "replace_one" or self.by.name not in public:
             return math.inf
         if all(column.name in public for column in self.columns):

@@ -40,11 +40,11 @@ class Null:
     laws: tuple[Law, ...]
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Return the largest p-value of a noisy statistic under the distributions; `scales` are those of the noise."""
+        """Return the largest p-value of a noisy statistic under the distributions; the noise has these `scales`."""
         return max(law.sf(statistic, *scales) for law in self.laws)
 
     def critical_value(self, alpha: float, *scales: float) -> float:
-        """Return a value that a noisy statistic exceeds with at most probability `alpha` under each distribution."""
+        """Return a value that a noisy statistic exceeds with probability at most `alpha` in each distribution."""
         critical = -math.inf
         for law in self.laws:
             if not math.isfinite(critical) or law.sf(critical, *scales) > alpha:

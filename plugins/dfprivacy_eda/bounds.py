@@ -78,7 +78,7 @@ class FoundBounds(Release):
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Found bounds by column, for the argument ``bounds`` of `protect`; they are marked as found, not declared."""
+        """Found bounds by column, for the argument ``bounds`` of `protect`; marked as found, not declared."""
         ends = zip(self.columns, self.low, self.high, self.beyond or (None,) * len(self.columns), strict=True)
         return {
             name: FoundPair((low, high), math.inf if beyond is None else beyond)

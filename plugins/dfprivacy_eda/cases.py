@@ -37,7 +37,7 @@ _RELATIONS = ("replace_one", "add_remove")
 
 @hookimpl
 def dfprivacy_conformance_cases(mechanism: Mechanism, case: Any) -> Sequence[Any]:
-    """Return example calls of a method: with missing values, with groups, with a public or private number of rows."""
+    """Return example calls of a method: with missing values, groups, or a private number of rows."""
     name = mechanism.name
     if name in {"mean", "var", "std", "sum"}:
         asked = {"column": "x"}

@@ -87,7 +87,7 @@ class Cells:
 
     @classmethod
     def from_weighted(cls, sums: NoisyWeighted, shape: tuple[int, ...]) -> Cells:
-        """Construct cells, in an array of the given shape, with population counts estimated from weighted counts."""
+        """Construct cells in the given shape, with population counts estimated from weighted counts."""
         counts, (_, variances, _) = sums.most * sums.values[:, 0], total(sums.estimate, [sums.most])
         law = sums.laws[0]
         law = replace(law, scale=law.scale * sums.most)

@@ -330,7 +330,7 @@ class Quantiles(Release):
         return legend(ax, loc="lower right")
 
     def _draw_cdf(self, ax: Any) -> list[float]:
-        """Draw the distribution function with a band of two standard errors; return values that the axis must show."""
+        """Draw the distribution function with a band of two standard errors; return values to be shown."""
         tree, low, high = self.tree, self.low or (), self.high or ()
         rows, error = tree.rows_below(tree.edges)
         at, how = tree.edges if tree.layout.ends is None else np.clip(tree.edges, *tree.layout.ends), {}

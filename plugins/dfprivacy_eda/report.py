@@ -146,7 +146,7 @@ class Report(Release):
     def with_library(
         self, library: str, words: Mapping[str, str] | None = None, units: Mapping[str, str] | None = None
     ) -> Report:
-        """Return the report with its tables in another dataframe library, and with labels and units of the columns."""
+        """Return the report with tables of another dataframe library, and with labels and units of columns."""
         made = super().with_library(library, words, units)
         object.__setattr__(made, "description", self.description.with_library(library, words, units))
         return made

@@ -168,7 +168,7 @@ class Framed(Release):
     """Header of the column of row names, and the attribute with these names."""
 
     def _table_columns(self, name: str) -> Mapping[str, list[Any]]:
-        """Return the columns of the result's table of ``"values"``, of ``"standard_errors"``, or of another field."""
+        """Return the columns of one table of the result: of ``"values"``, ``"standard_errors"`` or ``"raw"``."""
         raise NotImplementedError
 
     def _frame_of(self, name: str) -> Any:
