@@ -21,6 +21,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     """Add a test for each check of each mechanism."""
     if config.getoption("--dp-conformance"):
-        from dfprivacy_audit.pytest_plugin import collected
+        from dfprivacy_audit.pytest_plugin import conformance_items
 
-        items += collected(session)
+        items += conformance_items(session)

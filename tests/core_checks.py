@@ -35,8 +35,8 @@ from dfprivacy_audit.harness import (
     Replay,
     Skipped,
     captured_messages,
+    check_time_limit,
     fixed_random_seeds,
-    in_time,
     ledger_accounts,
     recorded_measurements,
     with_first_row,
@@ -75,13 +75,13 @@ class _OfPeople(Harness):
         """Put rows into a table that says whose they are."""
         return MemoryFrame((*self.case.columns, _WHO), rows, [] if log is None else log, **options)
 
-    def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
+    def recording_accounts(self, log: list[str]) -> list[RecordingAccount]:
         """Open an account with the promise to people."""
         account = RecordingAccount(self.case, log)
         account.key = _KEY.hex()
         return [account]
 
-    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+    def view_of_all_rows(self, frame: Frame, account: Any) -> PrivateFrame:
         """Make a view of all rows, or of people."""
         case = self.case
         schema = self.schema(frame, unit=_UNIT, size=self.people if case.neighbors == "replace_one" else None)
@@ -164,9 +164,9 @@ def _check_hidden(stage: _OfPeople, base: Recording, corners: Sequence[Row], oth
 class _OfSample(Harness):
     """A mechanism asked of a secret sample of which the first half of the rows is drawn."""
 
-    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+    def view_of_all_rows(self, frame: Frame, account: Any) -> PrivateFrame:
         """Make a view of a sample."""
-        return super().whole(frame, account).sample(_SHARE)
+        return super().view_of_all_rows(frame, account).sample(_SHARE)
 
 
 def samples_stand_alone(audit: Audit) -> str:
@@ -217,7 +217,7 @@ def _loss(share: Fraction, one: Recording, other: Recording) -> Loss:
 
 def _check_drawn(stage: Harness, rows: Sequence[Row], base: Recording, drawn: list[int]) -> Fraction:
     """Check that each question draws another sample and is charged what was asked; return the share drawn."""
-    first, accounts = len(drawn), stage.accounts_of([])
+    first, accounts = len(drawn), stage.recording_accounts([])
     question = stage.question(stage.views(stage.frames(rows), accounts))
     if base.epsilon != question.epsilon:
         raise Failed(f"epsilon {float(base.epsilon):.6g} was charged, and {float(question.epsilon):.6g} was asked")
@@ -262,7 +262,7 @@ def reuses_what_was_measured(audit: Audit) -> str:
     Ask again under one account, and what else could be asked.
     """
     audit.answered()
-    accounts = ledger_accounts(audit.stage)
+    accounts = ledger_accounts(audit.harness)
     taken = _again(audit, accounts)
     tried = variants_among(audit.mechanism, audit.others or [audit.case], audit.case)
     for name, cases in tried:
@@ -282,9 +282,9 @@ def reuses_what_was_measured(audit: Audit) -> str:
 
 def _again(audit: Audit, accounts: Sequence[Account]) -> int:
     """Ask twice; give how many measurements the second call takes."""
-    first = _measured(audit.stage, audit.rows, accounts)
+    first = _measured(audit.harness, audit.rows, accounts)
     before = [account.spent() for account in accounts]
-    again = [value for value in _measured(audit.stage, audit.rows, accounts) if value.noise]
+    again = [value for value in _measured(audit.harness, audit.rows, accounts) if value.noise]
     taken = [value for value in again if value.noise and value.noise.reused]
     if not taken:
         raise Skipped("it measures nothing that can be written down")
@@ -303,7 +303,7 @@ def _apart(true: NoisyValue, value: NoisyValue) -> bool:
 
 def _measured(stage: Harness, rows: Sequence[Row], accounts: Sequence[Account]) -> list[NoisyValue]:
     """Ask, whether or not the answer is kept, and give what was measured on the way."""
-    in_time()
+    check_time_limit()
     with (
         captured_messages(),
         noise.use_sampler(_Exact()),

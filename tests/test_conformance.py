@@ -32,7 +32,7 @@ from dfprivacy_audit import CHECKS, Case, catalogue, check_mechanism, harness
 from dfprivacy_audit.cases import candidate_rows, cases_of, tables
 from dfprivacy_audit.exact import families, loss_between, worst_pair
 from dfprivacy_audit.harness import Harness, Recording, Replay
-from dfprivacy_audit.pytest_plugin import collected
+from dfprivacy_audit.pytest_plugin import conformance_items
 from dfprivacy_audit.sampler import goodness_of_fit
 from dfprivacy_audit.sampling import Output, audit_by_sampling, separation
 
@@ -79,7 +79,7 @@ def test_a_check_can_be_called():
     """Called, a check returns what it saw, or raises an `AssertionError` that says what is wrong."""
     found = {check.name: check for check in check_mechanism(total, [CASE])}
 
-    assert found["answers"]().startswith("no NaN")
+    assert found["answers"]().startswith("the release has no NaN")
     with pytest.raises(AssertionError, match="does not state the privacy guarantee"):
         found["is_documented"]()
 
@@ -92,7 +92,7 @@ def test_a_failure_can_be_expected():
 
     assert "expected" == found["is_documented"].status
     assert "failed" == found["answers"].status
-    assert "expected to fail (another test), and passes" in found["answers"].detail
+    assert "expected to fail (another test), but passed" in found["answers"].detail
 
 
 def test_a_check_that_takes_too_long_is_skipped(monkeypatch):
@@ -509,7 +509,7 @@ def test_pytest_collects_mechanisms(tmp_path):
 
 def test_items_are_checks(request, registered):
     """An item runs its check: it fails with what is wrong, and what the check is for."""
-    items = {item.name: item for item in collected(request.session)}
+    items = {item.name: item for item in conformance_items(request.session)}
 
     items["dp-conformance::total(column='x'): answers"].runtest()
     with pytest.raises(pytest.skip.Exception, match="the exact audit suffices"):
@@ -518,7 +518,7 @@ def test_items_are_checks(request, registered):
     with pytest.raises(Exception, match="does not state the privacy guarantee") as failure:
         wrong.runtest()
 
-    assert "The check catches a docstring without a guarantee or a reference." in wrong.repr_failure(failure)
+    assert "The check catches a docstring without a privacy guarantee or without a reference." in wrong.repr_failure(failure)
     assert "dp-conformance::total(column='x'): is_documented" == wrong.reportinfo()[2]
 
 
@@ -532,7 +532,7 @@ def test_items_need_cases(request):
 
     try:
         with pytest.raises(pytest.UsageError, match="'needs' has no default case"):
-            collected(request.session)
+            conformance_items(request.session)
     finally:
         unregister("needs")
 

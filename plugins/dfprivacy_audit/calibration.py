@@ -22,7 +22,7 @@ from dfprivacy._table.frames import ColumnsFrame
 from dfprivacy.errors import DPError
 from dfprivacy.release import ConfidenceInterval, Release
 from dfprivacy.testing import SeededSampler
-from dfprivacy_audit.harness import Failed, Harness, Skipped, captured_messages, in_time
+from dfprivacy_audit.harness import Failed, Harness, Skipped, captured_messages, check_time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,21 +59,21 @@ def keeps_level_and_coverage(audit: Audit) -> str:
     known = _intervals(release)
     for name, each in known.items():
         if each.covers not in COVERS:
-            raise Failed(f"{name} is an interval with covers={each.covers!r}, not one of {COVERS}")
+            raise Failed(f"{name} has covers={each.covers!r}, which is not one of {COVERS}")
     if audit.case.where or audit.case.grouped or audit.case.other:
         raise Skipped("cases with conditions, groups or a second table are not simulated")
     made = _Simulation(audit)
-    if not known and not (made.null and _decision(audit, release)):
+    if not known and not (made.null_arguments and _decision(audit, release)):
         raise Skipped("the release has no interval, and no p-value that can be tested on rows without an effect")
     try:
-        return made.checked()
+        return made.check_error_rates()
     except DPError as error:
         raise Skipped(f"no synthetic rows can be drawn: {error}") from error
 
 
 @dataclass(frozen=True)
 class _Simulation:
-    """Simulation of a method on synthetic tables, with a moderate epsilon and nearly without noise."""
+    """Simulation of a method on synthetic tables: runs at a moderate epsilon, and runs nearly without noise."""
 
     audit: Audit
 
@@ -81,7 +81,7 @@ class _Simulation:
         return Harness(self.audit.mechanism, replace(self.audit.case, epsilon=epsilon))
 
     @property
-    def null(self) -> dict[str, float]:
+    def null_arguments(self) -> dict[str, float]:
         """Arguments with which synthetic rows follow the null hypothesis; empty if the method has none."""
         maker = self.audit.mechanism.maker
         own = () if maker is None else inspect.signature(maker).parameters
@@ -90,14 +90,14 @@ class _Simulation:
     def table(self, seed: int, rows: int) -> ColumnsFrame:
         """Return a synthetic table with the given number of rows."""
         mechanism, case, rng = self.audit.mechanism, self.audit.case, np.random.default_rng([seed, rows])
-        schema = self.audit.stage.schema(self.audit.stage.frame(self.audit.rows))
+        schema = self.audit.harness.schema(self.audit.harness.frame(self.audit.rows))
         columns: dict[str, Any] = {name: each.draw(rng, rows) for name, each in schema.columns.items()}
         if mechanism.maker is not None:
             known = {"schema": schema, **mechanism.resolve(schema, mechanism.bind((), dict(case.arguments)))}
             own = inspect.signature(mechanism.maker).parameters
             every = any(each.kind is each.VAR_KEYWORD for each in own.values())
             passed = {name: value for name, value in known.items() if every or name in own}
-            made = dict(mechanism.maker(rng, rows, **passed, **self.null))
+            made = dict(mechanism.maker(rng, rows, **passed, **self.null_arguments))
             columns |= made
             for name in sorted(made.keys() & case.bounds.keys() - case.categories.keys()):
                 low, high = case.bounds[name]
@@ -105,7 +105,7 @@ class _Simulation:
                     raise Skipped(f"too many synthetic rows lie beyond the bounds of {name!r}")
         return ColumnsFrame({name: _array(values) for name, values in columns.items()})
 
-    def checked(self) -> str:
+    def check_error_rates(self) -> str:
         """Run the method on many synthetic tables, and compare the error rates with their nominal values."""
         moderate, noiseless = self._stage(1), self._stage(10**4)
         population = None
@@ -120,24 +120,24 @@ class _Simulation:
             table, tables = self.table(run, _ROWS), run + 1
             if (release := _seeded_answer(moderate, table, run)) is None:
                 continue
-            if self.null and (decision := _decision(self.audit, release)):
+            if self.null_arguments and (decision := _decision(self.audit, release)):
                 small.append(decision)
             found = _intervals(release)
-            if any(_is_population(each) for each in found.values()) and population is None:
+            if any(_covers_population(each) for each in found.values()) and population is None:
                 population = _intervals(_seeded_answer(noiseless, self.table(run, _POPULATION), run))
             own = (
                 {}
-                if all(map(_is_population, found.values()))
+                if all(map(_covers_population, found.values()))
                 else _intervals(_seeded_answer(noiseless, table, run))
             )
             for name, each in found.items():
-                truth = ((population or {}) if _is_population(each) else own).get(name)
+                truth = ((population or {}) if _covers_population(each) else own).get(name)
                 if truth is not None and np.isfinite([*truth[:2]]).all() and not np.isnan([*each[:2]]).any():
                     covered[name, each.confidence].append(_contains_truth(each, truth))
         return _check_rates(small, covered, tables)
 
 
-def _is_population(interval: _Interval) -> bool:
+def _covers_population(interval: _Interval) -> bool:
     """Return whether an interval covers a parameter of the population, rather than a statistic of the table."""
     return (interval.covers or "").endswith("population")
 
@@ -148,7 +148,7 @@ def _error_counts(
     """Yield, for each test and interval, the number of errors and of tables, the nominal rate and a text."""
     if small:
         times, level = sum(yes for yes, _ in small), small[0][1]
-        said = f"a p-value is at most {level:g} in {times} of {len(small)} synthetic tables without an effect"
+        said = f"the test rejects at level {level:g} in {times} of {len(small)} synthetic tables without an effect"
         yield times, len(small), level, said
     for (name, confidence), holds in covered.items():
         of = f"{sum(holds)} of {len(holds)} synthetic tables; nominal coverage {confidence:g}"
@@ -173,25 +173,29 @@ def _check_rates(small: list[tuple[bool, float]], covered: dict[tuple[str, float
     if max(counts) < _MIN_TABLES:
         raise Skipped(f"too few informative answers: {max(counts)} of {tables} synthetic tables")
     _rates_are_sound(small, covered)
-    words = [f"p at most {small[0][1]:g} in {np.mean([yes for yes, _ in small]):.3f}"] if small else []
+    words = (
+        [f"the test at level {small[0][1]:g} rejects in a share of {np.mean([yes for yes, _ in small]):.3f}"]
+        if small
+        else []
+    )
     least = min(covered.values(), key=np.mean, default=None)
     words += [f"the lowest coverage of an interval is {np.mean(least):.3f}"] if least else []
-    return f"of {tables} made-up tables, {'; '.join(words)}"
+    return f"in {tables} synthetic tables, {'; '.join(words)}"
 
 
 def _contains_truth(interval: _Interval, truth: _Interval) -> bool:
     """Return whether an interval contains the middle of a nearly noise-free one or, for a table, overlaps it."""
     middle, half = (truth.low + truth.high) / 2, (truth.high - truth.low) / 2
-    slack = 0.0 if _is_population(interval) else half
+    slack = 0.0 if _covers_population(interval) else half
     return bool(interval.low - slack <= middle <= interval.high + slack)
 
 
-def _seeded_answer(stage: Harness, table: ColumnsFrame, seed: int) -> Release | None:
+def _seeded_answer(harness: Harness, table: ColumnsFrame, seed: int) -> Release | None:
     """Return the method's release for a table, with seeded noise; None if the method raises an error."""
-    in_time()
+    check_time_limit()
     with captured_messages(), noise.use_sampler(SeededSampler(seed)):
         try:
-            return stage.question(stage.views([table], stage.accounts_of([]))).ask()
+            return harness.question(harness.views([table], harness.recording_accounts([]))).ask()
         except DPError:
             return None
 

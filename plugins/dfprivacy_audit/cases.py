@@ -208,7 +208,7 @@ def tables(case: Case) -> dict[str, list[Row]]:
     crowd = [cell for cell in cells for _ in range(_ROWS_PER_CELL)]
     crowd *= 1 if len(crowd) > _CELLS else 4
     mixed = _filled_rows(case, crowd, lambda low, high: float(rng.uniform(low, high)))
-    private = _private_columns(case)
+    private = _first_private_categories(case)
     made = {
         "mixed": mixed,
         "lowest": _filled_rows(case, crowd, lambda low, _: low),
@@ -236,7 +236,7 @@ def further_tables(case: Case) -> dict[str, list[Row]]:
     cells = _category_rows(case, rng)
     numbers = _numeric_columns(case)
 
-    def anywhere(low: float, high: float) -> float:
+    def random_number(low: float, high: float) -> float:
         return float(rng.uniform(low, high))
 
     def spread_numbers(rows: Sequence[Row]) -> list[Row]:
@@ -252,13 +252,13 @@ def further_tables(case: Case) -> dict[str, list[Row]]:
     single = [[cell, *(other for other in cells if other != cell for _ in range(12))] for cell in cells[::-1]]
     made = {
         **{f"given {at}": [dict(row) for row in rows] for at, rows in enumerate(case.tables, 1)},
-        "one row of the last group": _filled_rows(case, single[0], anywhere),
+        "one row of the last group": _filled_rows(case, single[0], random_number),
         "one row of the first group": spread_numbers(single[-1]),
-        "in order of the groups": spread_numbers(sorted(crowd, key=cells.index)),
+        "rows sorted by group": spread_numbers(sorted(crowd, key=cells.index)),
         "lowest or highest": _filled_rows(case, crowd, lambda low, high: low if rng.random() < 0.5 else high),  # noqa: PLR2004
-        "many rows": _filled_rows(case, [cells[at % len(cells)] for at in range(_LARGE_TABLE)], anywhere),
+        "many rows": _filled_rows(case, [cells[at % len(cells)] for at in range(_LARGE_TABLE)], random_number),
         "missing": [
-            {**row, **dict.fromkeys(_changeable_columns(case))} for row in _filled_rows(case, crowd, anywhere)
+            {**row, **dict.fromkeys(_changeable_columns(case))} for row in _filled_rows(case, crowd, random_number)
         ],
     }
     return {name: rows for name, rows in made.items() if rows}
@@ -276,7 +276,7 @@ def _filled_rows(case: Case, rows: Sequence[Row], at: Callable[[float, float], f
     return [{**row, **{name: at(*case.bounds[name]) for name in _numeric_columns(case)}} for row in rows]
 
 
-def _private_columns(case: Case) -> Row:
+def _first_private_categories(case: Case) -> Row:
     return {name: values[0] for name, values in case.domains.items() if name not in case.unchangeable_fields}
 
 
@@ -347,7 +347,7 @@ def candidate_rows(case: Case, count: int = 8) -> list[Row]:
     if len(corners) > _CORNERS:
         corners = [corners[i] for i in sorted(rng.choice(len(corners), _CORNERS, replace=False))]
     rows: list[Row] = [dict(zip(ends, corner, strict=True)) for corner in corners]
-    rows += [{**typical, name: value} for name in case.columns for value in _values(case, name)]
+    rows += [{**typical, name: value} for name in case.columns for value in _candidate_values(case, name)]
     for _ in range(count):
         codes: Row = {name: values[int(rng.integers(len(values)))] for name, values in case.domains.items()}
         rows.append({**codes, **{name: float(rng.uniform(*case.bounds[name])) for name in _numeric_columns(case)}})
@@ -387,7 +387,7 @@ def few_rows(case: Case, rows: Sequence[Row], most: int = 4) -> list[Row]:
     return _distinct_rows([{**known, **row} for known in classes for row in rows_of_each])
 
 
-def _values(case: Case, name: str) -> list[Any]:
+def _candidate_values(case: Case, name: str) -> list[Any]:
     if name in case.categories:
         text = all(isinstance(value, str) for value in case.categories[name])
         return [*case.categories[name], None, *(["unheard of"] if text else [])]
@@ -514,7 +514,7 @@ def _row_variants(case: Case) -> Iterator[tuple[str, list[Case]]]:
         tables=[[{name: "in", **row} for row in rows] for rows in case.tables],
     )
     public = replace(more, public=[*case.public, name], neighbors="replace_one")
-    yield "a column that is not used", [more]
+    yield "an unused column", [more]
     if not case.where:
         yield "where private", [replace(more, where={name: "in"})]
         yield "where public", [replace(public, where={name: "in"})]
@@ -548,11 +548,11 @@ def _argument_variants(mechanism: Mechanism, case: Case) -> Iterator[tuple[str, 
     every = {**defaults, **case.arguments}
     numbers = {name: value for name, value in every.items() if type(value) in {int, float} and name != "epsilon"}
     for name, value in list(numbers.items())[:_ARGUMENTS]:
-        for other in _extremes(value):
+        for other in _values_to_try(value):
             yield f"{name}={other!r}", [replace(case, arguments={**case.arguments, name: other})]
 
 
-def _extremes(value: float) -> list[float]:
+def _values_to_try(value: float) -> list[float]:
     """Return values to try in place of a number: for an integer 1 and its double, else far smaller and larger."""
     if type(value) is int:
         extremes: list[float] = [1, 2 * value] if 0 < value <= _MAX_COUNT else [1]

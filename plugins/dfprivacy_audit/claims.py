@@ -41,17 +41,17 @@ def features_are_what_they_say(audit: Audit) -> str:
     The core withholds their errors, and counts zeros. A diameter that is too small shows in `loss_within_charge`.
     """
     audit.answered()
-    stage, (first, *_) = audit.stage, audit.rows
+    harness, (first, *_) = audit.harness, audit.rows
     with recorded_measurements() as measurements:
-        stage.trace(audit.rows, transcript=audit.first_run.given)
+        harness.trace(audit.rows, transcript=audit.first_run.given)
     things = [part for each in measurements for thing in each.things for part in components(thing)]
     public = {name: first[name] for name in audit.case.unchangeable_fields}
     odd = [
         with_first_row(audit.rows, {**row, **public}) for row in candidate_rows(audit.case, count=0)[:_SINGLE_ROWS]
     ]
-    tables = [audit.rows, *(rows for _, rows, _ in audit.distant), *odd]  # that agree on what is public
+    tables = [audit.rows, *(rows for _, rows, _ in audit.distant_runs), *odd]  # that agree on what is public
     for rows in tables:
-        target = stage.question(stage.views(stage.frames(rows), stage.accounts_of([]))).target
+        target = harness.question(harness.views(harness.frames(rows), harness.recording_accounts([]))).target
         for thing in things:
             _check_declarations(copy_of(thing), target.table.selected_batch(thing.columns))
     return f"{len(things)} features, statistics and labels match their declarations on {len(tables)} tables"
@@ -65,12 +65,14 @@ def _check_declarations(thing: Any, batch: Batch) -> None:
             shape = () if isinstance(thing, RowLabels) else tuple(thing.shape)
             seen = seen.reshape(shape if isinstance(thing, Statistic) else (batch.size, math.prod(shape)))
     except Exception:  # noqa: BLE001 - whatever it is
-        what = f"{thing.describe()} fails on synthetic rows, which then count as zeros:\n{traceback.format_exc()}"
+        what = f"{thing.describe()} fails on synthetic rows, which would count as zeros:\n{traceback.format_exc()}"
         raise Failed(what) from None
     if isinstance(thing, RowFeatures) and thing.unit is not None:
         units = np.where(np.isfinite(seen), seen, 0.0) / thing.unit
         if (np.abs(units - np.rint(units)) > UNIT_SLACK * np.abs(units)).any():
-            raise Failed(f"the vector of a row is not a multiple of the unit of {thing.describe()}, {thing.unit:g}")
+            raise Failed(
+                f"{thing.describe()} declares unit = {thing.unit:g}, but a row's vector is not a multiple of it"
+            )
     if isinstance(thing, OfSums) and thing.features.unit is None:
         _check_lipschitz(thing, _feature_sums(thing.features, batch))
 
@@ -105,7 +107,7 @@ def _check_lipschitz(statistic: OfSums, sums: NDArray[np.float64]) -> None:
             ).max()
             if change > limit * far * (1 + _TOLERANCE) + 1e-12 * np.abs(before).max():
                 raise Failed(
-                    f"{statistic.describe()} changes by {change:.4g} if its sums change by {far:.4g} in L1, "
+                    f"{statistic.describe()} changes by {change:.4g} if its sums change by {far:.4g} in L1 norm, "
                     f"but it declares lipschitz = {limit:g}"
                 )
 

@@ -19,7 +19,7 @@ __all__ = ["add"]
 
 def add(commands: Any) -> None:
     """Add the subcommand ``audit`` to the command line."""
-    audit = commands.add_parser("audit", help="check that mechanisms have the privacy that they promise")
+    audit = commands.add_parser("audit", help="check that mechanisms keep their privacy guarantees")
     audit.add_argument("name", nargs="*", help="names of methods to audit; default: all installed methods")
     audit.add_argument("--output", help="also write every outcome to this file, as JSON")
     audit.add_argument(

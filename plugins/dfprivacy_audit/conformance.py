@@ -11,7 +11,7 @@ from dfprivacy.errors import ArgumentError
 from dfprivacy_audit import calibration, claims, discipline, elsewhere
 from dfprivacy_audit.cases import Case, cases_of
 from dfprivacy_audit.discipline import Audit
-from dfprivacy_audit.harness import Failed, Skipped, bounded
+from dfprivacy_audit.harness import Failed, Skipped, time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -91,7 +91,7 @@ class Check:
     expected: str = ""
 
     def __call__(self) -> str:
-        """Run the check; return a description of what was checked.
+        """Run the check; return a description of what was found, or raise an error if the mechanism fails.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class Check:
         start = time.perf_counter()
         status: Literal["passed", "failed", "skipped", "expected"] = "passed"
         try:
-            with bounded():
+            with time_limit():
                 detail = CHECKS[self.name](self.audit)
         except Skipped as reason:
             status, detail = "skipped", str(reason)
@@ -120,7 +120,7 @@ class Check:
         if self.expected and status == "failed":
             status, detail = "expected", f"{self.expected} ({detail})"
         elif self.expected and status == "passed":
-            status, detail = "failed", f"it was expected to fail ({self.expected}), and passes: {detail}"
+            status, detail = "failed", f"it was expected to fail ({self.expected}), but passed: {detail}"
         known = self.name in {"loss_within_charge", "charge_is_tight"} and status != "skipped"
         loss = vars(self.audit).get("loss") if known else None
         return Outcome(

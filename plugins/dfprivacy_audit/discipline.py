@@ -85,7 +85,7 @@ class Audit:
     thorough: bool = True
 
     @cached_property
-    def stage(self) -> Harness:
+    def harness(self) -> Harness:
         """Harness that runs the mechanism on tables of the case."""
         return Harness(self.mechanism, self.case)
 
@@ -97,16 +97,16 @@ class Audit:
     @cached_property
     def first_run(self) -> Recording:
         """Record of the first run of the mechanism."""
-        return self.stage.trace(self.rows)
+        return self.harness.trace(self.rows)
 
     def answered(self) -> Recording:
-        """Return the record of the first run; skip the check if the run has no answer."""
+        """Return the record of the first run; skip the check if the run gave no result."""
         if self.first_run.release is None:
             raise Skipped("it does not answer")
         return self.first_run
 
     @cached_property
-    def distant(self) -> list[tuple[str, list[Row], Recording]]:
+    def distant_runs(self) -> list[tuple[str, list[Row], Recording]]:
         """Names, rows and runs of tables far from the first one, with the noisy sums of the first run replayed.
 
         They agree with it on what is public. Neighbour by neighbour the one becomes the other, so what follows
@@ -114,24 +114,24 @@ class Audit:
         """
         self.answered()
         return [
-            (name, rows, self.stage.trace(rows, transcript=self.first_run.given))
+            (name, rows, self.harness.trace(rows, transcript=self.first_run.given))
             for name, rows in distant_tables(self.case, self.rows).items()
         ]
 
     @cached_property
-    def far_apart(self) -> list[tuple[str, Recording, Recording]]:
+    def distant_run_pairs(self) -> list[tuple[str, Recording, Recording]]:
         """Names and runs of pairs of tables that are far apart, with the same noisy sums; some have many rows."""
         rows = self.rows * -(-_LARGE_ROWS // len(self.rows))
-        first = self.stage.trace(rows)
-        return [(name, self.first_run, trace) for name, _, trace in self.distant] + [
-            (f"{name}, {len(rows)} rows", first, self.stage.trace(moved, transcript=first.given))
+        first = self.harness.trace(rows)
+        return [(name, self.first_run, trace) for name, _, trace in self.distant_runs] + [
+            (f"{name}, {len(rows)} rows", first, self.harness.trace(moved, transcript=first.given))
             for name, moved in list(distant_tables(self.case, rows).items())[:_MAX_LARGE]
         ]
 
     @cached_property
-    def _traced(self) -> list[Family] | Skipped:
+    def _families_or_skip(self) -> list[Family] | Skipped:
         try:
-            return families(self.stage, thorough=self.thorough)
+            return families(self.harness, thorough=self.thorough)
         except Skipped as late:
             return late
 
@@ -139,9 +139,9 @@ class Audit:
     def families(self) -> list[Family]:
         """Families of runs on neighbouring tables; the check is skipped if these runs took too long."""
         self.answered()
-        if isinstance(self._traced, Skipped):
-            raise self._traced
-        return self._traced
+        if isinstance(self._families_or_skip, Skipped):
+            raise self._families_or_skip
+        return self._families_or_skip
 
     @cached_property
     def loss(self) -> Loss:
@@ -149,7 +149,7 @@ class Audit:
         short: list[Callable[[Sequence[Family]], Loss]] = [
             partial(worst_loss, n_families=1, halvings=3, restarts=1)
         ]
-        if statistics_of(self.stage, self.rows)[1]:
+        if statistics_of(self.harness, self.rows)[1]:
             short.append(partial(worst_table, steps=_FEW_STEPS, n_tables=2))
             long: list[Callable[[Sequence[Family]], Loss]] = [worst_loss, partial(worst_table, steps=_STEPS)]
         else:  # how far a row moves a sum depends on the row alone
@@ -170,34 +170,34 @@ def answers(audit: Audit) -> str:
     if trace.release is None:
         raise Failed(f"it fails with {type(trace.error).__name__}: {trace.error}")
     if audit.mechanism.own is not None and not audit.case.grouped:
-        _answers_its_owner(audit, audit.mechanism.own)
+        _check_owner_variant(audit, audit.mechanism.own)
     lengths = []
     for extra in (7, 11):
         rows = (audit.rows * 20)[: len(audit.rows) + extra]
-        release = audit.stage.trace(rows).release
+        release = audit.harness.trace(rows).release
         if release is None:
-            return "answers, but raises an error on a table with another number of rows"
+            return "it returns a result on one table, but raises an error on a table with another number of rows"
         plain = release.to_dict()
         text = json.dumps(plain, allow_nan=False)
         if Release.from_dict(json.loads(text)).to_dict() != plain:
             raise Failed("the release differs after it is written as JSON and read again")
         if '"$float": "nan"' in text:
             raise Failed("the release holds NaN")
-        sizes = {len(rows), *map(len, audit.stage.parts(rows))}
+        sizes = {len(rows), *map(len, audit.harness.parts(rows))}
         lengths.append({path for path, length in _array_lengths(plain, "") if length in sizes})
     if (both := lengths[0] & lengths[1]) and not audit.mechanism.local:
-        raise Failed(f"fields of the release have as many values as the table has rows: {sorted(both)}")
-    return "no NaN, equal after JSON, no field as long as the table"
+        raise Failed(f"fields of the release have as many entries as the table has rows: {sorted(both)}")
+    return "the release has no NaN, is unchanged by JSON, and has no field with an entry for each row"
 
 
-def _answers_its_owner(audit: Audit, own: Any) -> None:
+def _check_owner_variant(audit: Audit, own: Any) -> None:
     """Check that the variant of the mechanism for the data's owner, without noise and epsilon, does not fail."""
-    stage, known = audit.stage, own.signature.parameters
+    harness, known = audit.harness, own.signature.parameters
     asked = {name: value for name, value in audit.case.arguments.items() if name in known}
-    (view, *_) = stage.views(stage.frames(audit.rows), stage.accounts_of([]))
+    (view, *_) = harness.views(harness.frames(audit.rows), harness.recording_accounts([]))
     try:
         with captured_messages():
-            answer_owner(stage.question([view]).target, audit.mechanism, (), asked, ())
+            answer_owner(harness.question([view]).target, audit.mechanism, (), asked, ())
     except ArgumentError:  # it needs what the release does not
         return
     except DPError as error:
@@ -253,7 +253,7 @@ def concludes_from_noise_alone(audit: Audit) -> str:
                 f"given the same noisy sums its results differ on neighbouring tables ({family.table}: {one} "
                 f"against {other}): {_outcome_difference(a.outcome, b.outcome)}"
             )
-    for name, first, trace in audit.far_apart:
+    for name, first, trace in audit.distant_run_pairs:
         if trace.outcome != first.outcome:
             if not _outcome_repeats(audit, audit.rows, audit.first_run):
                 raise Skipped("it uses randomness that cannot be replayed")
@@ -281,13 +281,13 @@ def outputs_do_not_tell(audit: Audit) -> str:
     else:
         raise Skipped("the exact audit suffices: the release follows from noisy sums alone")
     price = float(exact(audit.case.epsilon))
-    proof = audit_by_sampling(audit.stage, audit.samples, enough=price)
+    proof = audit_by_sampling(audit.harness, audit.samples, enough=price)
     if proof.epsilon > price:
         raise Failed(
-            f"{proof.event} tells neighbouring tables apart ({proof.table}: {proof.pair[0]} against "
-            f"{proof.pair[1]}) by epsilon {proof.epsilon:.3f} at least, but {price:.3f} was promised"
+            f"the event {proof.event!r} proves that neighbouring tables ({proof.table}: {proof.pair[0]} against "
+            f"{proof.pair[1]}) differ by epsilon {proof.epsilon:.3f} at least, but the call has {price:.3f}"
         )
-    return f"the best event of {proof.samples} outputs a side proves epsilon {proof.epsilon:.3f} of {price:.3f}"
+    return f"{proof.samples} outputs on each table prove at least epsilon {proof.epsilon:.3f} of {price:.3f}"
 
 
 def noise_follows_its_law(audit: Audit) -> str:
@@ -297,8 +297,8 @@ def noise_follows_its_law(audit: Audit) -> str:
     for kind, scale in sorted(laws | {(kind, scale) for kind in ("laplace", "gaussian") for scale in _SCALES}):
         pvalue = _fit_pvalue(noise.sampler().name, kind, scale)
         if pvalue < _PVALUE:
-            raise Failed(f"{kind} noise of scale {scale:g} does not follow its law: p = {pvalue:.2g}")
-    return f"{len(laws) + 2 * len(_SCALES)} laws fit"
+            raise Failed(f"{kind} noise of scale {scale:g} does not follow its distribution: p = {pvalue:.2g}")
+    return f"the noise follows its distribution at {len(laws) + 2 * len(_SCALES)} scales"
 
 
 @cache
@@ -313,9 +313,9 @@ def charges_first_and_for_good(audit: Audit) -> str:
     reads = [at for at, event in enumerate(trace.log) if event != "charge"]
     if reads and "charge" not in trace.log[: reads[0]]:
         raise Failed("private rows are read before anything is charged")
-    broken = audit.stage.trace(audit.rows, fail=f"cannot read {_CANARY}")
+    broken = audit.harness.trace(audit.rows, fail=f"cannot read {_CANARY}")
     if reads and not isinstance(broken.error, DPError):
-        raise Failed(f"a table that cannot be read leads to {type(broken.error).__name__}, which is not a DPError")
+        raise Failed(f"if a table cannot be read, {type(broken.error).__name__} is raised, which is not a DPError")
     if reads and not broken.charges:
         raise Failed("the charge is missing after a table could not be read")
     if _CANARY in _explanation_texts(broken.error):
@@ -337,7 +337,10 @@ def _check_price(trace: Recording, row: Row | None, epsilon: Fraction, delta: Fr
     if trace.second not in {None, trace.charges}:
         raise Failed(f"the same call charges one account {trace.charges}, and the other account {trace.second}")
     if trace.epsilon > epsilon or trace.delta > delta:
-        raise Failed(f"it charges epsilon {float(trace.epsilon):g}, delta {float(trace.delta):g} with {row}")
+        raise Failed(
+            f"with the first row {row} it charges epsilon {float(trace.epsilon):g}, delta {float(trace.delta):g}, "
+            f"but the call has epsilon {float(epsilon):g}, delta {float(delta):g}"
+        )
     paid = trace.release.privacy if trace.release else None
     if paid and (paid.epsilon, paid.delta) != (float(trace.epsilon), float(trace.delta)):
         raise Failed(
@@ -348,21 +351,21 @@ def _check_price(trace: Recording, row: Row | None, epsilon: Fraction, delta: Fr
 
 def _check_ledger(audit: Audit, broken: Recording) -> None:
     """Check that a real ledger records the charges of successful, failing and repeated calls."""
-    accounts = ledger_accounts(audit.stage)
+    accounts = ledger_accounts(audit.harness)
 
     def paid() -> list[Fraction]:
         return [sum((entry.epsilon for entry in account.entries()), Fraction(0)) for account in accounts]
 
     with captured_messages(), contextlib.suppress(Exception):
-        audit.stage.question(audit.stage.views(audit.stage.frames(audit.rows, fail="broken"), accounts)).ask()
+        audit.harness.question(audit.harness.views(audit.harness.frames(audit.rows, fail="broken"), accounts)).ask()
     lost = paid()
     if broken.charges and not all(lost):
         raise Failed("after an error the charge is missing from the ledger")
-    views = audit.stage.views(audit.stage.frames(audit.rows), accounts)
+    views = audit.harness.views(audit.harness.frames(audit.rows), accounts)
     with captured_messages():
-        first = audit.stage.question(views, fresh=False).ask()
+        first = audit.harness.question(views, fresh=False).ask()
         once = paid()
-        again = audit.stage.question(views, fresh=False).ask()
+        again = audit.harness.question(views, fresh=False).ask()
     assert first.privacy is not None  # noqa: S101 - a release that leaves a view has a price
     for before, after in zip(lost, once, strict=True):
         if float(after - before) != first.privacy.epsilon:
@@ -384,24 +387,24 @@ def _explanation_texts(error: BaseException | None) -> str:
 def explains_for_nothing(audit: Audit) -> str:
     """Catch an explanation that reads rows, charges the budget, or depends on an earlier answer."""
     log: list[str] = []
-    views = audit.stage.views(audit.stage.frames(audit.rows, log), audit.stage.accounts_of(log))
+    views = audit.harness.views(audit.harness.frames(audit.rows, log), audit.harness.recording_accounts(log))
 
     def explained() -> list[str]:
         with captured_messages() as messages, fixed_random_seeds():
-            explanation = audit.stage.question(views).explain()
+            explanation = audit.harness.question(views).explain()
         return [repr(explanation), explanation._repr_html_(), *messages]
 
     try:
         before = explained()
-        for name, rows, _ in audit.distant[:1] if audit.first_run.release else []:
-            audit.stage.trace(rows, transcript=audit.first_run.given)
+        for name, rows, _ in audit.distant_runs[:1] if audit.first_run.release else []:
+            audit.harness.trace(rows, transcript=audit.first_run.given)
             if (after := explained()) != before:
                 what = _outcome_difference("\n".join(before), "\n".join(after))
-                raise Failed(f"after an answer on a table of {name} rows, explain() differs: {what}")
+                raise Failed(f"explain() differs after an answer on another table ({name}): {what}")
     except DPError as error:
-        raise Failed(f"explain fails with {type(error).__name__}: {error}") from error
+        raise Failed(f"explain() fails with {type(error).__name__}: {error}") from error
     if log:
-        raise Failed(f"to explain led to {log}")
+        raise Failed(f"explain() charges or reads private rows: {log}")
     return "explain() reads no rows, charges nothing, and does not depend on earlier answers"
 
 
@@ -415,16 +418,17 @@ def same_on_every_frame(audit: Audit) -> str:
         if repr([row[name] for name in audit.case.unchangeable_fields]) in public
     ] or audit.rows
     rows = [*audit.rows, *(others[int(i)] for i in rng.integers(len(others), size=300))]
-    first = audit.stage.trace(rows)
-    turns = [("asked again", rows, 0), ("in batches of one row", rows, 1), ("in batches of seven rows", rows, 7)]
+    first = audit.harness.trace(rows)
+    turns = [("once more", rows, 0), ("in batches of one row", rows, 1), ("in batches of seven rows", rows, 7)]
     if not local:  # else which message is asked of a row may follow from its place, drawn without a look at it
         shuffled = [rows[int(i)] for i in rng.permutation(len(rows))]
-        turns += [("in another order", shuffled, 0), ("in another order and batches of 64 rows", shuffled, 64)]
+        turns += [("in another order", shuffled, 0), ("in another order and in batches of 64 rows", shuffled, 64)]
     for what, table, batch in turns:
-        other = audit.stage.trace(table, transcript=first.given, batch=batch or None)
+        other = audit.harness.trace(table, transcript=first.given, batch=batch or None)
         if not _same_sums(first, other, local=local):
-            raise Failed(f"the sums of the same rows {what} differ")
-    return f"the same sums in any order and batches{_check_libraries(audit)}; tables unchanged"
+            raise Failed(f"the sums differ if the same rows are read {what}")
+    order = "" if local else " and in any order of the rows"
+    return f"the sums are the same in batches of any size{order}{_check_libraries(audit)}; the tables are unchanged"
 
 
 def _check_libraries(audit: Audit) -> str:
@@ -438,35 +442,37 @@ def _check_libraries(audit: Audit) -> str:
         for row in candidate_rows(audit.case, count=0)
     ]
     rows = [*audit.rows, *({**audit.rows[0], **row} for row in plain)]
-    parts = [{name: [row[name] for row in part] for name in audit.case.columns} for part in audit.stage.parts(rows)]
-    first, done = audit.stage.trace(rows), ""
+    parts = [
+        {name: [row[name] for row in part] for name in audit.case.columns} for part in audit.harness.parts(rows)
+    ]
+    first, done = audit.harness.trace(rows), ""
     for library, terms in {"pandas": {}, "polars": {"strict": False}}.items():
         if importlib.util.find_spec(library) is None:
             continue
         make = importlib.import_module(library).DataFrame
         frames, before = ([make(columns, **terms) for columns in parts] for _ in range(2))
-        trace = audit.stage.trace(rows, transcript=first.given, frames=[adapt(frame) for frame in frames])
+        trace = audit.harness.trace(rows, transcript=first.given, frames=[adapt(frame) for frame in frames])
         if trace.error is not None and first.error is None:
-            raise Failed(f"on {library} it raises {type(trace.error).__name__}: {trace.error}")
+            raise Failed(f"with {library}, it raises {type(trace.error).__name__}: {trace.error}")
         same = _same_sums(first, trace, local=audit.mechanism.local)
         if not same or (trace.outcome != first.outcome and _outcome_repeats(audit, rows, first)):
-            raise Failed(f"on {library} the sums differ from those in memory")
+            raise Failed(f"with {library}, the sums differ from those of the same rows in memory")
         if not all(frame.equals(old) for frame, old in zip(frames, before, strict=True)):
             raise Failed(f"it modifies the {library} table")
-        done += f", on {library}"
+        done += f", with {library}"
     return done
 
 
 def _same_sums(a: Recording, b: Recording, *, local: bool) -> bool:
     """Return whether two calls computed the same sums, with noise of the same scale."""
     return len(a.draws) == len(b.draws) and all(
-        np.array_equal(_sorted_values(mine, local=local), _sorted_values(its, local=local))
+        np.array_equal(_sums_in_any_order(mine, local=local), _sums_in_any_order(its, local=local))
         and (mine.scale, mine.keys) == (its.scale, its.keys)
         for mine, its in zip(a.draws, b.draws, strict=True)
     )
 
 
-def _sorted_values(draw: Draw, *, local: bool) -> NDArray[np.int64]:
+def _sums_in_any_order(draw: Draw, *, local: bool) -> NDArray[np.int64]:
     """Return the sums of a draw without what the order of rows changes: sorted, or none, for values by row."""
     if draw.kind in {"rank", "test"}:  # it rearranges the rows by their places
         return draw.sums[:0]
@@ -475,7 +481,7 @@ def _sorted_values(draw: Draw, *, local: bool) -> NDArray[np.int64]:
 
 def _outcome_repeats(audit: Audit, rows: Sequence[Row], first: Recording) -> bool:
     """Return whether repeated runs with the same noisy sums all have the same outcome."""
-    again = (audit.stage.trace(rows, transcript=first.given) for _ in range(_REPEATS))
+    again = (audit.harness.trace(rows, transcript=first.given) for _ in range(_REPEATS))
     return first.replayable and all(trace.outcome == first.outcome for trace in again)
 
 

@@ -39,7 +39,7 @@ class VariantOutcome:
 
 
 def holds_in_other_cases(audit: Audit) -> str:
-    """Catch too little noise in variants of the cases: another relation, public columns, groups, bounds, epsilon."""
+    """Catch too little noise in variants of the cases: with other groups, bounds, public columns or epsilon."""
     audit.answered()
     refused, failed, used = [], [], []
     for name, tried in variants_among(audit.mechanism, audit.others or [audit.case], audit.case):
@@ -57,17 +57,17 @@ def holds_in_other_cases(audit: Audit) -> str:
             )
         used.append(seen.loss.tightness if seen.loss else 0.0)
         failed += [] if seen.answered else [name]
-    words = [f"{len(used)} variants hold", f"at most {max(used, default=0.0):.4f} of the charge used"]
+    words = [f"{len(used)} variants pass; their largest loss is {max(used, default=0.0):.4f} of the charge"]
     words += [f"refused: {', '.join(refused)}"] if refused else []
-    words += [f"paid without an answer: {', '.join(failed)}"] if failed else []
+    words += [f"charged without a result: {', '.join(failed)}"] if failed else []
     return "; ".join(words)
 
 
 def _outcome_of_variant(audit: Audit, case: Case) -> VariantOutcome | None:
     """Return the outcome of a variant on several tables; None if the mechanism refuses the variant."""
-    stage = Harness(audit.mechanism, case)
+    harness = Harness(audit.mechanism, case)
     rows = tables(case)["mixed"]
-    base, statistics = statistics_of(stage, rows)
+    base, statistics = statistics_of(harness, rows)
     if base.refused:
         return None
     answered = base.release is not None
@@ -76,20 +76,22 @@ def _outcome_of_variant(audit: Audit, case: Case) -> VariantOutcome | None:
     ours = [row for row in few_rows(case, rows) if public_part(case, row) == public_part(case, rows[0])]
     for row in (ours[0], ours[-1]):
         neighbor = with_first_row(rows, row)
-        other = stage.trace(neighbor, transcript=base.given)
+        other = harness.trace(neighbor, transcript=base.given)
         if other.outcome != base.outcome and all(
-            stage.trace(table, transcript=base.given).outcome == first.outcome
+            harness.trace(table, transcript=base.given).outcome == first.outcome
             for _ in range(_REPEATS)
             for table, first in ((neighbor, other), (rows, base))
         ):
-            return VariantOutcome(None, answered, f"given the same noisy sums its result differs with {row}")
+            return VariantOutcome(
+                None, answered, f"given the same noisy sums its result differs if the first row is {row}"
+            )
     made = {"mixed": rows, **further_tables(case)} if base.draws else {}
     if not audit.thorough:
         made = dict([*made.items()][::3])
     families: list[Family | None] = []
     for name, table in made.items():
         known = None if statistics else next(filter(None, families), None)
-        families.append(small_family(stage, name, table, len(base.draws), worst_rows(case, known, table[0])))
+        families.append(small_family(harness, name, table, len(base.draws), worst_rows(case, known, table[0])))
     measurable = [family for family in families if family]
     if not measurable:
         return VariantOutcome(None, answered)

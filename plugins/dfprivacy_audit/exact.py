@@ -125,7 +125,7 @@ class Family:
         What happened on the table itself, whose noisy sums the others were given.
     """
 
-    stage: Harness
+    harness: Harness
     table: str
     rows: list[Row]
     base: Recording
@@ -133,11 +133,11 @@ class Family:
 
     def trace(self, row: Row | None) -> Recording:
         """Run the mechanism on the table with the given first row, and return the record of the run."""
-        return self.stage.trace(with_first_row(self.rows, row), transcript=self.base.given)
+        return self.harness.trace(with_first_row(self.rows, row), transcript=self.base.given)
 
     def measure(self, row: Row | None) -> Recording:
         """Run only the measurements of the mechanism on the table with the given first row; return the record."""
-        return self.stage.measure(with_first_row(self.rows, row), self.base)
+        return self.harness.measure(with_first_row(self.rows, row), self.base)
 
     def add_rows(self, rows: Sequence[Row | None], *, every: int | None = 1) -> None:
         """Run the mechanism with each of the given first rows; only every n-th run, or none, computes a result."""
@@ -146,7 +146,7 @@ class Family:
 
     def add_row(self, row: Row | None, recording: Recording) -> None:
         """Add the run with the given first row, unless the mechanism refused the public values of the row."""
-        known = [public_part(self.stage.case, one) for one in (row, self.rows[0])]
+        known = [public_part(self.harness.case, one) for one in (row, self.rows[0])]
         if not recording.refused or known[0] == known[1]:
             self.members.append((row, recording))
 
@@ -163,15 +163,15 @@ class Family:
 
     def pairs(self) -> Iterator[tuple[tuple[Row | None, Recording], tuple[Row | None, Recording]]]:
         """Yield pairs of neighbouring tables: with and without a row, or with the same public values."""
-        return neighboring(self.stage.case, self.members)
+        return neighboring(self.harness.case, self.members)
 
 
-def families(stage: Harness, *, thorough: bool = True) -> list[Family]:
+def families(harness: Harness, *, thorough: bool = True) -> list[Family]:
     """Return families of neighbouring tables, with the mechanism's runs on each table.
 
     Parameters
     ----------
-    stage : Harness
+    harness : Harness
         The mechanism and its case.
     thorough : bool
         Whether many rows are tried in more tables than the first, and in the first under two draws of noise, and
@@ -183,39 +183,39 @@ def families(stage: Harness, *, thorough: bool = True) -> list[Family]:
         Those whose table the mechanism does not refuse.
     """
     traced: list[Family] = []
-    rows_in_place: list[Row | None] = [*candidate_rows(stage.case)]
-    if stage.case.neighbors == "add_remove":
+    rows_in_place: list[Row | None] = [*candidate_rows(harness.case)]
+    if harness.case.neighbors == "add_remove":
         rows_in_place.append(None)
-    made = tables(stage.case)
+    made = tables(harness.case)
     large = made if thorough else {"mixed": made["mixed"]}
     for name, rows in large.items():
         for seed in (1, 2) if name == "mixed" and thorough else (1,):
-            base = stage.trace(rows, seed=seed)
+            base = harness.trace(rows, seed=seed)
             if base.refused:
                 continue
-            family = Family(stage, name, rows, base)
+            family = Family(harness, name, rows, base)
             # All rows in the first table lead to a conclusion, or every fourth one; in the others, some do.
             every = _EVERY if traced else 1 if thorough else 4
             family.add_rows(rows_in_place if name == "mixed" else rows_in_place[-1::-2], every=every)
             traced.append(family)
-    small = {**{name: rows for name, rows in made.items() if name not in large}, **further_tables(stage.case)}
-    known = traced[0] if traced and not thorough and not statistics_of(stage, made["mixed"])[1] else None
+    small = {**{name: rows for name, rows in made.items() if name not in large}, **further_tables(harness.case)}
+    known = traced[0] if traced and not thorough and not statistics_of(harness, made["mixed"])[1] else None
     ends = [None] if thorough or not traced else [None, *[len(traced[0].base.draws)] * 2]
     more = (
-        small_family(stage, name, rows, until, worst_rows(stage.case, known, rows[0]))
+        small_family(harness, name, rows, until, worst_rows(harness.case, known, rows[0]))
         for (name, rows), until in zip(small.items(), itertools.cycle(ends), strict=False)
     )
     return traced + [family for family in more if family]
 
 
 def small_family(
-    stage: Harness, name: str, rows: list[Row], until: int | None = None, some: Sequence[Row | None] = ()
+    harness: Harness, name: str, rows: list[Row], until: int | None = None, some: Sequence[Row | None] = ()
 ) -> Family | None:
     """Run a mechanism on a few neighbouring tables, and compute its result on three of them.
 
     Parameters
     ----------
-    stage : Harness
+    harness : Harness
         The mechanism and its case.
     name : str
         What the table is.
@@ -231,14 +231,16 @@ def small_family(
     Family or None
         None if the mechanism refuses the table or measures nothing of it, or if no two rows may stand in it.
     """
-    base = stage.trace(rows, until=until)
+    base = harness.trace(rows, until=until)
     if base.refused or not base.draws:
         return None
-    family = Family(stage, name, rows, base)
+    family = Family(harness, name, rows, base)
     if not some:
-        gone: list[None] = [None] if stage.case.neighbors == "add_remove" else []
-        some = [*(few_rows(stage.case, rows, 2) if until else few_rows(stage.case, rows)), *gone]
-    own = [row for row in some if row is None or public_part(stage.case, row) == public_part(stage.case, some[0])]
+        gone: list[None] = [None] if harness.case.neighbors == "add_remove" else []
+        some = [*(few_rows(harness.case, rows, 2) if until else few_rows(harness.case, rows)), *gone]
+    own = [
+        row for row in some if row is None or public_part(harness.case, row) == public_part(harness.case, some[0])
+    ]
     family.add_rows(own, every=None if until else -(-len(own) // 3))
     family.add_rows([row for row in some if row not in own], every=None)
     return family if family.ranked_pairs else None
@@ -320,7 +322,7 @@ def worst_pair(family: Family, halvings: int = 8, restarts: int = _RESTARTS) -> 
     Loss
         Of the worst pair found.
     """
-    case, known = family.stage.case, {repr(row): trace for row, trace in family.members}
+    case, known = family.harness.case, {repr(row): trace for row, trace in family.members}
 
     def traced(row: Row | None) -> Recording:
         if repr(row) not in known:
@@ -373,7 +375,7 @@ def _distances(a: Recording, b: Recording) -> tuple[Fraction, Fraction, Fraction
         else:
             count = _step_distance(mine, its)
             if mine.kind == "selection" and gaussian and mine.law == (1, False):
-                totals[1] += _mu_squared_of_choice(mine, its)
+                totals[1] += _selection_mu_squared(mine, its)
                 continue
         totals[mine.kind in _GAUSSIAN_KINDS] += count * _step_loss(mine.kind, mine.scale, mine.loss)
     return totals[0], totals[1], max(own)
@@ -393,7 +395,7 @@ def _step_distance(mine: Draw, its: Draw) -> int:
     return int((steps if mine.kind == "laplace" else steps * steps).sum())
 
 
-def _mu_squared_of_choice(mine: Draw, its: Draw) -> Fraction:
+def _selection_mu_squared(mine: Draw, its: Draw) -> Fraction:
     """Return mu² of a selection by the exponential mechanism, from the range of the scores' differences."""
     moved = mine.sums.astype(object) - its.sums.astype(object)
     loss = Fraction(int(moved.max() - moved.min())) / Fraction(mine.scale)
@@ -512,12 +514,12 @@ _MAX_ROWS = 400  # rows that a table may grow to
 Pair = tuple["Row | None", "Row | None"]
 
 
-def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[Statistic]]:
+def statistics_of(harness: Harness, rows: Sequence[Row]) -> tuple[Recording, list[Statistic]]:
     """Run the mechanism on a table; return the record, and the statistics that it measures.
 
     Parameters
     ----------
-    stage : Harness
+    harness : Harness
         The mechanism and its case.
     rows : sequence of dict
         The table.
@@ -530,7 +532,7 @@ def statistics_of(stage: Harness, rows: Sequence[Row]) -> tuple[Recording, list[
         In the order in which they were asked for.
     """
     with recorded_measurements() as measurements:
-        recording = stage.trace(rows)
+        recording = harness.trace(rows)
     return recording, [thing for each in measurements for thing in each.things if isinstance(thing, Statistic)]
 
 
@@ -558,17 +560,17 @@ def worst_table(candidates: Sequence[Family], steps: int, n_tables: int = 3) -> 
 def _measured_pair(family: Family, rows: Sequence[Row], pair: Pair) -> tuple[Recording, Recording] | None:
     """Run on two tables with different first rows and the same noisy sums; return None if a table is refused."""
     tables = [with_first_row(rows, row) for row in pair]
-    first = family.stage.trace(tables[0], until=len(family.base.given) or None)
+    first = family.harness.trace(tables[0], until=len(family.base.given) or None)
     if first.refused or not first.draws:
         return None
-    second = family.stage.trace(tables[1], transcript=first.given, until=len(first.given))
+    second = family.harness.trace(tables[1], transcript=first.given, until=len(first.given))
     paid = max(first.charges, family.base.charges, key=len)
     return replace(first, charges=paid), replace(second, charges=paid)
 
 
 def _climb_table(family: Family, steps: int, seed: int) -> Loss | None:
     """Change a table at random while its distance from a neighbour does not shrink; return the loss."""
-    rng, case = np.random.default_rng(seed), family.stage.case
+    rng, case = np.random.default_rng(seed), family.harness.case
     others = candidate_rows(case)
     moves = [partial(move, case, others, rng) for move in _MOVES]
     rows: list[Row] = family.rows

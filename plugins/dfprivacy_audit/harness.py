@@ -116,8 +116,8 @@ _ends: list[float] = []  # when the check that runs has to end
 
 
 @contextmanager
-def bounded() -> Iterator[None]:
-    """Set the time limit of the check that runs in this context; `in_time` enforces it."""
+def time_limit() -> Iterator[None]:
+    """Set the time limit of the check that runs in this context; `check_time_limit` enforces it."""
     _ends.append(time.process_time() + SECONDS)
     try:
         yield
@@ -125,7 +125,7 @@ def bounded() -> Iterator[None]:
         _ends.pop()
 
 
-def in_time() -> None:
+def check_time_limit() -> None:
     """Raise `Skipped` if the time limit of the check has passed; called before each run of a mechanism."""
     if _ends and time.process_time() > _ends[-1]:
         raise Skipped(f"not finished in {SECONDS} s")
@@ -230,7 +230,7 @@ class RecordingAccount:
         return self.accountant.largest(self.accountant.no_charges, *kind)
 
     def default_delta(self, epsilon: Fraction) -> Fraction:
-        """Return the accountant's default delta."""
+        """Return the delta that the accountant takes by default."""
         return self.accountant.default_delta(epsilon)
 
     def charge(
@@ -515,7 +515,7 @@ class Harness:
         """Return a table in memory, which logs reads, for each table of the case."""
         return [self.frame(part, log, **options) for part in self.parts(rows)]
 
-    def accounts_of(self, log: list[str]) -> list[RecordingAccount]:
+    def recording_accounts(self, log: list[str]) -> list[RecordingAccount]:
         """Return a recording account for each table of the case; all write to one log."""
         return [
             RecordingAccount(self.case, log, name) for name in ("audit", *(["second"] if self.case.other else []))
@@ -538,18 +538,18 @@ class Harness:
             **promised,
         )
 
-    def whole(self, frame: Frame, account: Any) -> PrivateFrame:
+    def view_of_all_rows(self, frame: Frame, account: Any) -> PrivateFrame:
         """Return a view of all rows, without the case's conditions and groups."""
         return PrivateFrame(Target(account, Table(frame, self.schema(frame))))
 
     def view(self, frame: Frame, account: Any) -> PrivateFrame | GroupedView:
         """Return the view on which the case calls the mechanism."""
-        case, view = self.case, self.whole(frame, account)
+        case, view = self.case, self.view_of_all_rows(frame, account)
         view = view.where(dict(case.where)) if case.where else view
         return view.group_by(*case.grouped) if case.grouped else view
 
     def question(self, views: Sequence[PrivateFrame | GroupedView], **changed: Any) -> Question:
-        """Return the call of the case as a question about its view, or about two views."""
+        """Return the case's call of the mechanism as a question about one view, or two, that is not yet asked."""
         view, *second = views
         arguments = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
         arguments |= {"delta": self.case.delta} if self.mechanism.delta else {}
@@ -588,26 +588,26 @@ class Harness:
         Recording
             What happened.
         """
-        in_time()
+        check_time_limit()
         log: list[str] = []
-        accounts_of, sampler = self.accounts_of(log), Replay(seed, transcript, until)
+        recording_accounts, sampler = self.recording_accounts(log), Replay(seed, transcript, until)
         release, error = None, None
         with captured_messages() as messages, noise.use_sampler(sampler), fixed_random_seeds():
             try:
                 tables = self.frames(rows, log, **options) if frames is None else frames
-                release = self.question(self.views(tables, accounts_of)).ask()
+                release = self.question(self.views(tables, recording_accounts)).ask()
             except (Exception, EndOfRun) as raised:  # noqa: BLE001 - whatever it says is evidence
                 error = raised
         return Recording(
             draws=tuple(sampler.draws),
-            charges=tuple(accounts_of[0].charges),
+            charges=tuple(recording_accounts[0].charges),
             log=tuple(log),
             release=release,
             error=error,
             messages=tuple(messages),
             given=tuple(sampler.given),
             opaque=sampler.opaque,
-            second=tuple(accounts_of[1].charges) if self.case.other else None,
+            second=tuple(recording_accounts[1].charges) if self.case.other else None,
         )
 
     def measure(self, rows: Sequence[Row], base: Recording) -> Recording:
@@ -618,9 +618,9 @@ class Harness:
         return replace(recording, charges=base.charges, second=base.second) if late else recording
 
 
-def ledger_accounts(stage: Harness) -> list[Account]:
+def ledger_accounts(harness: Harness) -> list[Account]:
     """Open accounts in a new ledger in memory, with a budget large enough for a whole audit."""
-    case = stage.case
+    case = harness.case
     return [
         open_ledger("memory:").open_account(
             f"{till.name} {uuid.uuid4().hex}",
@@ -629,7 +629,7 @@ def ledger_accounts(stage: Harness) -> list[Account]:
             accounting="basic",
             neighbors=case.neighbors,
         )
-        for till in stage.accounts_of([])
+        for till in harness.recording_accounts([])
     ]
 
 

@@ -13,7 +13,7 @@ from dfprivacy_audit.report import all_checks
 if TYPE_CHECKING:
     from dfprivacy_audit.conformance import Check
 
-__all__ = ["collected"]
+__all__ = ["conformance_items"]
 
 
 class CheckItem(pytest.Item):
@@ -44,7 +44,7 @@ class CheckItem(pytest.Item):
         return self.path, None, self.name
 
 
-def collected(session: pytest.Session) -> list[pytest.Item]:
+def conformance_items(session: pytest.Session) -> list[pytest.Item]:
     """Return a pytest item for each check of each mechanism.
 
     Parameters

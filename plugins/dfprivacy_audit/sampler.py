@@ -68,10 +68,10 @@ def goodness_of_fit(
     each, bits = _probabilities(kind, scale, edges)
     cells = np.zeros((len(each), 4))
     np.add.at(cells, (place.ravel(), (noise % 4).ravel()), 1)
-    return _smallest_pvalue(_pvalue(cells, bits), place, each)
+    return _bonferroni_pvalue(_pvalue(cells, bits), place, each)
 
 
-def _smallest_pvalue(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) -> float:
+def _bonferroni_pvalue(law: float, place: NDArray[np.intp], each: NDArray[np.float64]) -> float:
     """Return the Bonferroni p-value of tests of the distribution, of pairs in a draw, and of successive draws."""
     pairs, steps = np.zeros((len(each),) * 2), np.zeros((len(each),) * 2)
     np.add.at(pairs, (place[:, 0], place[:, 1]), 1)

@@ -25,7 +25,7 @@ import numpy as np
 from scipy import stats
 
 from dfprivacy_audit.cases import candidate_rows, tables
-from dfprivacy_audit.harness import Harness, captured_messages, in_time, neighboring, with_first_row
+from dfprivacy_audit.harness import Harness, captured_messages, check_time_limit, neighboring, with_first_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -78,12 +78,12 @@ class Proof:
     samples: int
 
 
-def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = math.inf) -> Proof:
+def audit_by_sampling(harness: Harness, samples: int = 30_000, enough: float = math.inf) -> Proof:
     """Search for the event that proves the largest privacy loss of a mechanism.
 
     Parameters
     ----------
-    stage : Harness
+    harness : Harness
         The mechanism and its case.
     samples : int
         Outputs to draw on each side of the pairs that look worst.
@@ -95,8 +95,8 @@ def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = mat
     Proof
         What the best event of the best pair proves.
     """
-    delta = float(stage.trace(tables(stage.case)["mixed"]).delta)
-    pairs: Iterable[_Pair] = _screened_pairs(stage)
+    delta = float(harness.trace(tables(harness.case)["mixed"]).delta)
+    pairs: Iterable[_Pair] = _screened_pairs(harness)
     for count, most in ((samples // 10, _MAX_PAIRS), (samples, 1)):
         ranked: list[tuple[float, _Pair]] = []
         for pair in pairs:
@@ -104,7 +104,7 @@ def audit_by_sampling(stage: Harness, samples: int = 30_000, enough: float = mat
             if ranked[-1][0] > enough and (early := pair.proof(delta, _INTERIM_ERROR)).epsilon > enough:
                 return early
         worst = sorted(ranked, key=lambda each: -each[0])[:most]
-        pairs = [pair.drawn(stage, count) for _, pair in worst]
+        pairs = [pair.drawn(harness, count) for _, pair in worst]
     (last,) = pairs
     return last.proof(delta, ERROR / 2)
 
@@ -118,10 +118,10 @@ class _Pair:
     one: Sequence[Output]
     other: Sequence[Output]
 
-    def drawn(self, stage: Harness, samples: int) -> _Pair:
+    def drawn(self, harness: Harness, samples: int) -> _Pair:
         """Return the pair of tables with newly drawn outputs."""
-        rows = tables(stage.case)[self.table]
-        one, other = ([*_outputs(stage, with_first_row(rows, row), samples)] for row in self.rows)
+        rows = tables(harness.case)[self.table]
+        one, other = ([*_outputs(harness, with_first_row(rows, row), samples)] for row in self.rows)
         return replace(self, one=one, other=other)
 
     def proof(self, delta: float, error: float) -> Proof:
@@ -130,30 +130,30 @@ class _Pair:
         return Proof(epsilon, event, self.rows, self.table, len(self.one))
 
 
-def _screened_pairs(stage: Harness) -> Iterator[_Pair]:
+def _screened_pairs(harness: Harness) -> Iterator[_Pair]:
     """Yield pairs of neighbouring tables, with a few outputs on each table."""
-    case = stage.case
+    case = harness.case
     others = candidate_rows(case, count=2)
     rows_in_place: list[Row | None] = [*others[:: max(1, len(others) // _ROWS)]]
     rows_in_place += [None] if case.neighbors == "add_remove" else []
     for name, rows in tables(case).items():
-        if stage.trace(rows).refused:
+        if harness.trace(rows).refused:
             continue
-        members = [(row, [*_outputs(stage, with_first_row(rows, row), _SCREEN_OUTPUTS)]) for row in rows_in_place]
+        members = [(row, [*_outputs(harness, with_first_row(rows, row), _SCREEN_OUTPUTS)]) for row in rows_in_place]
         pairs = neighboring(case, members)
         yield from (_Pair(name, (one, other), mine, its) for (one, mine), (other, its) in pairs)
 
 
-def _outputs(stage: Harness, rows: Sequence[Row], count: int) -> Iterator[Output]:
+def _outputs(harness: Harness, rows: Sequence[Row], count: int) -> Iterator[Output]:
     """Yield many outputs of the same call, each with new noise."""
-    accounts = stage.accounts_of([])
-    views = stage.views(stage.frames(rows), accounts)
+    accounts = harness.recording_accounts([])
+    views = harness.views(harness.frames(rows), accounts)
     question = None
     for _ in range(count):
-        in_time()
+        check_time_limit()
         with captured_messages() as messages:
             try:
-                question = question or stage.question(views)
+                question = question or harness.question(views)
                 question.ask()
                 numbers, words = _flat_json({k: v for k, v in accounts[0].kept.items() if k != "privacy"})
             except Exception as error:  # noqa: BLE001 - whatever it says is an output
@@ -255,7 +255,7 @@ def _classifier_scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides
         if len(np.unique(np.concatenate(values)[:50])) == 1 and len(np.unique(np.concatenate(values))) == 1:
             continue
         yield f"number {at}", ((values[0], values[1]), (values[2], values[3]))
-        yield _log_ratio_scores(f"the last bits of number {at}", [_bit_scores(v) for v in values])
+        yield _log_ratio_scores(f"the last bits of number {at}", [_bit_labels(v) for v in values])
     spread = [np.arcsinh(c) for c in finite]
     both = np.concatenate(spread[:2])
     centre, scale = np.median(both, axis=0), both.std(axis=0) + 1e-12
@@ -264,10 +264,10 @@ def _classifier_scores(train: Any, test: Any) -> Iterator[tuple[str, tuple[Sides
     within = np.atleast_2d(np.cov(np.concatenate([a - a.mean(0), b - b.mean(0)]).T)) + 1e-6 * np.eye(width)
     direction = np.linalg.solve(within, a.mean(0) - b.mean(0))
     along = [c @ direction for c in scaled]
-    yield "a learned direction", ((along[0], along[1]), (along[2], along[3]))
+    yield "a linear combination of the numbers", ((along[0], along[1]), (along[2], along[3]))
 
 
-def _bit_scores(values: NDArray[np.float64]) -> list[tuple[int, int]]:
+def _bit_labels(values: NDArray[np.float64]) -> list[tuple[int, int]]:
     """Return a label for each float: half its exponent, and half the position of its lowest set bit."""
     mantissa, exponent = np.frexp(values)
     steps = np.abs(np.ldexp(mantissa, 53)).astype(np.int64)

@@ -42,15 +42,15 @@ def check_two_categories(column: Column) -> None:
     known = column.categories or ()
     if len(known) != 2:  # noqa: PLR2004
         raise ArgumentError(
-            f"Column {column.name!r} has {len(known)} categories, and the test needs two.",
+            f"Column {column.name!r} has {len(known)} categories, but the test needs two.",
             f"The categories are {list(known)!r}; declare two categories in protect(), or use chi2().",
         )
 
 
 def check_not_tested(x: Column, by: Column) -> None:
-    """Check that the tested column is not also the column of groups."""
+    """Check that the column of groups is not the tested column."""
     if x.name == by.name:
-        raise ArgumentError(f"by={by.name!r} is the tested column.", "Name the column of groups as by=.")
+        raise ArgumentError(f"by={by.name!r} is also the tested column.", "Use the column of the groups as by=.")
 
 
 def public_groups(
@@ -62,7 +62,7 @@ def public_groups(
     sizes = curator.sizes(by, kept, least=1)
     if sizes is None:
         raise ArgumentError(
-            f"The test needs public sizes of the groups of {by.name!r}, and they are private.",
+            f"The test needs public sizes of the groups of {by.name!r}, but they are private.",
             f"If the column is public, write protect(..., public=[{by.name!r}]), and select rows by "
             "public columns only.",
         )

@@ -37,7 +37,7 @@ N_POINTS = 1000
 
 @dataclass(frozen=True)
 class Law:
-    """Discrete distribution of a statistic T without noise.
+    """Discrete distribution of a statistic before noise is added.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def noise_pdf(y: Array, *scales: float) -> Array:
 
 
 def _laplace_function(y: Array, scales: tuple[float, ...], power: int) -> Array:
-    """Return the survival function at |y| or the density at y of one Laplace variable, or of the sum of two."""
+    """Return the density at y, or survival function at |y| (power 2), of one or a sum of two Laplace variables."""
     a, away = max(scales), np.abs(y)
     if len(scales) == 1:
         return np.asarray(a ** (power - 2) * np.exp(-away / a) / 2)

@@ -121,7 +121,7 @@ class Chi2Many(Release):
         found = self._label(*self.discoveries) if self.discoveries else "none"
         differ = "differs" if len(self.discoveries) < 2 else "differ"  # noqa: PLR2004
         tested = "" if self.discoveries else f" ({self._label(*self.answered)} tested)"
-        level = f"at the level {self.alpha:g} for all together"
+        level = f"at the family-wise level {self.alpha:g}"
         return f"Of {self.tests} columns, {found} {differ} between {of}{tested}, {level}."
 
     def _tidy(self) -> list[dict[str, Any]]:
@@ -423,7 +423,7 @@ def _checked_comparison(
     if level < _LEVEL_MIN:
         raise ArgumentError(
             f"alpha={alpha:g} leaves a level of {level:g} for each of {len(xs)} columns, which is too small.",
-            "Use a typical level, alpha=0.05.",
+            "Use fewer columns, or a larger alpha=, such as 0.05.",
         )
     tau = float(chdtri(1, level)) if tau is None else tau
     return Comparison(xs, rates[:max_tests], level, statistic, by, kept, sizes, nan_policy != "omit", tau)
@@ -433,7 +433,7 @@ def _check_group_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the group sizes; raise an error if they are too large for computing distances."""
     if min(sizes) > _MAX_DISTANCE_ROWS:
         raise ArgumentError(
-            f'score="distance" takes up to {_MAX_DISTANCE_ROWS:,} rows; the smaller group has {min(sizes):,}.',
+            f'score="distance" needs a group of at most {_MAX_DISTANCE_ROWS:,} rows, not {min(sizes):,}.',
             'Use score="statistic".',
         )
     return sizes
@@ -472,7 +472,7 @@ def check_chi2_many(
         (
             method == "svt" and distance,
             'score= is an option of method="select".',
-            'Use method="select", or leave it out.',
+            'Use method="select", or omit score=.',
         ),
         (
             method == "select" and max_tests is not None,
@@ -483,11 +483,11 @@ def check_chi2_many(
         (
             statistic == "difference" and not distance and tau is not None,
             'tau= is an option of statistic="unitcircle" and of score="distance".',
-            "Leave it out.",
+            "Omit tau=.",
         ),
         (
             distance and nan_policy == "omit",
-            "score='distance' needs public sizes, and the number of rows with missing values is private.",
+            "score='distance' needs public sizes, but the number of rows with missing values is private.",
             'Use nan_policy="fill", which counts them as the first category, or score="statistic".',
         ),
     ):

@@ -184,7 +184,7 @@ def check_unitcircle(x: Column, by: Column, *, margin: str, rate: Any, nan_polic
         )
     if margin == "invariant" and nan_policy == "omit":
         raise ArgumentError(
-            'margin="invariant" needs public sizes, and the number of rows with missing values is private.',
+            'margin="invariant" needs public sizes, but the number of rows with missing values is private.',
             'Use nan_policy="fill", which counts them as the first category.',
         )
 
@@ -325,13 +325,13 @@ def check_chi2(
         check_two_categories(x if len(x.categories or ()) < 2 else by)  # noqa: PLR2004
     if not by.public and (method == "signed" or groups is not None):
         raise ArgumentError(
-            f"method= and groups= need public groups, and the column {by.name!r} is private.",
+            f"method= and groups= need public groups, but the column {by.name!r} is private.",
             f"If the column is public, write protect(..., public=[{by.name!r}]).",
         )
     compared = groups if isinstance(groups, list | tuple) else by.categories or ()
     signed = method != "table" and by.public and _two_by_two(x, compared)
     if method == "signed" and not signed:
-        raise ArgumentError("method='signed' is for two categories in two groups.", 'Use method="auto".')
+        raise ArgumentError("method='signed' needs two categories of x and two groups.", 'Use method="auto".')
     if nan_policy == "fill" and not signed:
         raise ArgumentError(
             "nan_policy='fill' is for a difference of two shares: noisy counts leave out rows without a value.",
@@ -390,7 +390,9 @@ def plan_chi2(
         told = f"power at level 5% for shares of {base:.3g} and {base + difference:.3g}"
         powers[told] = power(n1, n0, curator.epsilon, **options)
         if circle:
-            powers[f"{told} at least, by Theorems 2 and 7"] = power(n1, n0, curator.epsilon, **options, bound=True)
+            powers[f"lower bound of the {told}, by Theorems 2 and 7"] = power(
+                n1, n0, curator.epsilon, **options, bound=True
+            )
     return powers
 
 

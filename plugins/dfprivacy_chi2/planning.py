@@ -97,7 +97,7 @@ def power(
     tau, alpha, rate = checked_tau(tau), as_probability(alpha, "alpha"), checked_rate(rate)
     p1, p0 = _group_shares(base, difference)
     if not (1 <= n1 <= _MOST_ROWS and 1 <= n0 <= _MOST_ROWS and n1 % 1 == n0 % 1 == 0):
-        raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", "Each group needs at least one row.")
+        raise ArgumentError(f"n1={n1} or n0={n0} is out of range.", f"Use integers from 1 to {_MOST_ROWS:.0e}.")
     if not 0 < epsilon < math.inf:
         raise ArgumentError(f"epsilon={epsilon} must be positive and finite.", "Use, for example, 0.5.")
     if method == "unit_circle":
@@ -342,7 +342,8 @@ def _group_shares(base: float, difference: float) -> tuple[float, float]:
     """Return the shares of X = 1 in the two groups; raise an error if a share is below 0 or above 1."""
     if not (0 <= base <= 1 and 0 <= base + difference <= 1):
         raise ArgumentError(
-            f"base={base} and base + difference={base + difference} must be shares.", "Use shares from 0 to 1."
+            f"base={base} and base + difference={base + difference} must be shares between 0 and 1.",
+            "Use shares from 0 to 1.",
         )
     return base + difference, base
 

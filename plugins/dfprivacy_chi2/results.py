@@ -202,7 +202,7 @@ class Chi2(Release):
         return ConfidenceInterval(*test.interval(level))
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the released statistic, the distribution of its noise, and the critical values."""
+        """Draw the released statistic with the standard error of its noise, and the critical values."""
         ax = axes(ax)
         of_table = self.method == "table"
         value = self.statistic if of_table else self.released[0]
@@ -265,7 +265,8 @@ def _difference_fields(bare: Chi2, test: SignedDifference, *, clear: bool) -> di
         notes.append("privacy noise exceeds the sampling error: only large differences can be found")
     if bare.omitted:
         notes.append(
-            "the number of complete rows was not released: true differences are at least as large as the shown ones"
+            "the number of rows with missing values was not released: if there are any, "
+            "the true difference is farther from 0 than the estimate"
         )
     return {
         "effect": "difference",

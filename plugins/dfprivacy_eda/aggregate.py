@@ -88,7 +88,8 @@ class Aggregates(Statistics):
         """Draw each numeric statistic with its confidence interval in a separate panel."""
         if all(low is None for low in self.lows):
             raise ArgumentError(
-                "plot() draws numbers, and no aggregation is a number.", "Draw value_counts(...) of a column."
+                "plot() draws numbers, and no aggregation is a number.",
+                "Use view.value_counts(column, epsilon=...).plot().",
             )
         told = [each for each in self._entries if each.low is not None]
         return panels(ax, [self._panel([wrap_label(self._entry_label(each), LONG)], [each], "") for each in told])
@@ -130,17 +131,17 @@ class Aggregates(Statistics):
 OF_NUMBERS = ("count", "missing", "mean", "sum", "var", "std", "median")
 OF_LABELS = ("count", "missing", "top", "freq")
 _ALTERNATIVES = {  # what dataframes have, and nobody can be told
-    "min": 'The minimum is the value of a single row. Use a small quantile, such as "1%".',
-    "max": 'The maximum is the value of a single row. Use a large quantile, such as "99%".',
+    "min": 'The minimum is the value of a single row, which is private. Use a small quantile, such as "1%".',
+    "max": 'The maximum is the value of a single row, which is private. Use a large quantile, such as "99%".',
     "first": "The first value is that of a single row, which is private.",
     "last": "The last value is that of a single row, which is private.",
-    "nunique": "It has a measurement of its own: view.nunique(column).",
-    "n_unique": "It has a measurement of its own: view.nunique(column).",
-    "size": 'Rows with a value are "count".',
-    "len": 'Rows with a value are "count".',
-    "null_count": 'Rows without a value are "missing".',
-    "mode": 'The most frequent category is "top", and its rows "freq".',
-    "quantile": 'Write the share as in describe: "25%".',
+    "nunique": "Use view.nunique(column, epsilon=...), which is a separate method.",
+    "n_unique": "Use view.nunique(column, epsilon=...), which is a separate method.",
+    "size": 'For the number of rows with a value, use "count".',
+    "len": 'For the number of rows with a value, use "count".',
+    "null_count": 'For the number of rows without a value, use "missing".',
+    "mode": 'For the most frequent category, use "top"; for its number of rows, "freq".',
+    "quantile": 'Name the quantile by its percentage, such as "25%".',
 }
 
 
@@ -439,8 +440,8 @@ def conclude_agg(
     moved = [
         each.name for each, one in zip(wanted, cells, strict=True) if each.statistic in ROWS and one[0] != one[-1]
     ]
-    wide = [each.name for each, one in zip(wanted, cells, strict=True) if _uninformative(each, measured, one)]
-    many = "too little data for this epsilon: an interval spans half of the possible range"
+    wide = [each.name for each, one in zip(wanted, cells, strict=True) if _is_uninformative(each, measured, one)]
+    many = "too little data for this epsilon: intervals span more than half of the possible range"
     few = f"Uninformative: {many}: {', '.join(wide)}."
     return Aggregates(
         names=tuple(each.name for each in wanted),
@@ -456,7 +457,7 @@ def _aggregation_cell(one: Aggregation, measured: TableMeasurement, confidence: 
     return _NO_MISSING if one.statistic == "missing" and found[0] is None else found
 
 
-def _uninformative(one: Aggregation, measured: TableMeasurement, found: Cell) -> bool:
+def _is_uninformative(one: Aggregation, measured: TableMeasurement, found: Cell) -> bool:
     """Return whether an interval spans more than half of the possible range; False for numbers of rows."""
     _, _, low, high, _ = found
     if low is None or high is None or one.column in measured.cells or one.statistic in ROWS:

@@ -131,7 +131,7 @@ class FoundBounds(Release):
         first, last = (int(end) for end in ax.get_xlim())
         ticks = np.arange(max(first, 0), last + 1, max(1, (last - first) // 8))
         ax.set_xticks(ticks, [_edge_label(EDGES[tick]) for tick in ticks])
-        ax.set(xlabel="values, by powers of two", ylabel="rows")
+        ax.set(xlabel="value, in intervals between powers of two", ylabel="rows")
         ax.set_ylim(bottom=0)
         return legend(ax, loc="lower left", bbox_to_anchor=(0, 1))
 
@@ -281,7 +281,9 @@ def conclude_find_bounds(measured: tuple[NoisyValue, int | None], columns: tuple
     low, high, beyond = zip(*ends, strict=True)
     notes = [BEYOND]
     if None in low:
-        notes.append(f"Not found: no interval holds clearly more than {least:.0f} rows. Ask with a larger epsilon.")
+        notes.append(
+            f"Bounds not found: no interval has clearly more than {least:.0f} rows. Ask with a larger epsilon."
+        )
     return FoundBounds(
         columns=tuple(column.name for column in columns),
         low=low,

@@ -96,9 +96,15 @@ class FoundCounts(Counts):
             error = f" ± {self.other_standard_error:.3g}" if self.other_standard_error else ""
             rows.insert(0, (OTHER, f"{self.other:,.0f}{error} rows"))
         if not self.categories:
-            more = "a larger epsilon or delta, or declare them" if self.domain is None else "a larger epsilon"
+            more = (
+                "a larger epsilon or delta, or declare the categories"
+                if self.domain is None
+                else "a larger epsilon"
+            )
             rows.insert(0, ("note", f"No value was found: use {more}."))
-        shown = f"values with a noisy count of at least {self.threshold:,}; counts near it are too large on average"
+        shown = (
+            f"values with a noisy count of at least {self.threshold:,}; counts near this are too large on average"
+        )
         if self.domain is not None:
             false = f"; on average {self.false:.2g} of the shown values occur in no row" if self.noise_scale else ""
             rows.append(("domain", f"{self.domain:,} values{false}"))
@@ -233,7 +239,7 @@ class FoundCategories(Release):
         for at, (name, values) in enumerate(zip(self.columns, self.known, strict=True)):
             shown = ", ".join(map(str, values[:8])) + (f", … ({len(values):,} in all)" if len(values) > 8 else "")  # noqa: PLR2004
             rows.append((name, f"{shown or 'none found'}; noisy counts of {self.thresholds[at]:,} rows or more"))
-        return [*rows, ("all others", f"together as {OTHER!r}, with missing values")]
+        return [*rows, ("all others", f"together in the category {OTHER!r}, with missing values")]
 
 
 def measure_frequent_values(

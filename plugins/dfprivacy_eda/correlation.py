@@ -20,7 +20,7 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, wrap_label
 from dfprivacy.wording import bounds_phrase, number, uncertainty, with_error
 from dfprivacy_eda.describe import check_distinct_columns
-from dfprivacy_eda.results import LONG, Framed, draw_matrix, missing_row
+from dfprivacy_eda.results import LONG, TableResult, draw_matrix, missing_row
 from dfprivacy_eda.sums import DRAWS, SD, draw_noise
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _FLOOR = 1e-9  # least eigenvalue of the nearest matrix, as a part of the larges
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class _Matrix(Framed):
+class _Matrix(TableResult):
     """Base class of correlation and covariance matrices, with an entry for each pair of columns."""
 
     _what: ClassVar[str]
@@ -92,7 +92,7 @@ class _Matrix(Framed):
         pairs = [pair for pair in every if not math.isnan(self.values[pair])]
         if not pairs:
             return f"No {self._what} of {self._label(*self.columns)} is known."
-        first, second = max(pairs, key=lambda pair: abs(self._in_standard_deviations(*pair)))
+        first, second = max(pairs, key=lambda pair: abs(self._comparable_value(*pair)))
         low, high, value = (float(of[first, second]) for of in (self.lows, self.highs, self.values))
         names = self.columns[first], self.columns[second]
         units = [unit for name in names if (unit := self._unit(name))] if self._what == "covariance" else []
@@ -101,7 +101,7 @@ class _Matrix(Framed):
         most = f", the strongest of {len(pairs)} pairs" if len(pairs) > 1 else ""
         return f"The {self._what} of {self._label(*names)}{bounds_phrase(self.covers)} is {told}{how}{most}."
 
-    def _in_standard_deviations(self, first: int, second: int) -> float:
+    def _comparable_value(self, first: int, second: int) -> float:
         """Return an entry of the matrix in a scale in which pairs of columns can be compared."""
         return float(self.values[first, second])
 
@@ -113,7 +113,7 @@ class _Matrix(Framed):
     def _rows(self) -> list[tuple[str, str]]:
         hidden = len(self.columns) - _MAX_PRINTED
         rows = [("…", f"{hidden:,} more columns, in frame")] if hidden > 0 else []
-        rows.append(("±", "one standard error, which privacy adds"))
+        rows.append(("±", "one standard error of the privacy noise"))
         rows.append(("intervals", f"{100 * self.confidence:.4g}%, in to_frame()"))
         rows.append(("rows", f"{self.count:,.0f}"))
         rows += missing_row(self.missing, self.missing_standard_error)
@@ -207,7 +207,7 @@ class Covariances(_Matrix):
 
     _what = "covariance"
 
-    def _in_standard_deviations(self, first: int, second: int) -> float:
+    def _comparable_value(self, first: int, second: int) -> float:
         (low, high), (least, most) = self.bounds[first], self.bounds[second]
         return float(self.values[first, second]) / ((high - low) * (most - least))
 
@@ -356,7 +356,7 @@ def measure_products(
         columns = tuple(column for column in curator.columns if column.bounds is not None)
         if len(columns) < 2:  # noqa: PLR2004
             raise ArgumentError(
-                f"{len(columns)} columns have bounds, and two are needed.",
+                f"{len(columns)} columns have bounds, but at least two are needed.",
                 "Declare bounds: protect(..., bounds={...}).",
             )
         check_columns(columns)
@@ -579,7 +579,7 @@ def _notes(products: Products, matrix: Numbers, *, recentre: bool) -> list[str]:
     notes = []
     if recentre:
         ends = ", ".join(f"{column.name} from {column.low:.4g} to {column.high:.4g}" for column in products.columns)
-        notes.append(f"Values were clipped again: {ends}.")
+        notes.append(f"Values were clipped to narrower bounds: {ends}.")
     if is_indefinite(matrix):
         notes.append("The noisy matrix has a negative eigenvalue, which no matrix of data has; `nearest` has none.")
     return [*notes, *products.beyond_bounds[1]]

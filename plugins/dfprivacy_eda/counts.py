@@ -185,7 +185,7 @@ def check_histogram(column: Column, bins: Any, **_: Any) -> None:
 def histogram(
     curator: Curator, column: Column, bins: int | Sequence[float] = 10, *, nan_policy: NanPolicy = "omit"
 ) -> Cells:
-    """Count the values of a column between edges.
+    """Count the values of a column in each bin between edges.
 
     Parameters
     ----------

@@ -28,8 +28,8 @@ from dfprivacy.wording import bounds_phrase
 from dfprivacy_eda.counts import Cells
 from dfprivacy_eda.results import (
     Entry,
-    Framed,
     Statistics,
+    TableResult,
     clamping_note,
     covered_quantity,
     interval_label,
@@ -70,7 +70,7 @@ _BEYOND_SHARE = Fraction(1, 16)  # of the part of sums, for the rows beyond boun
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Description(Statistics, Framed):
+class Description(Statistics, TableResult):
     """Summary statistics of each column, as of a dataframe's ``describe``, with their standard errors.
 
     ``described["mean", "age"]`` is a number, and ``described.loc["mean", "age"]`` of a pandas table, as in the
@@ -182,7 +182,8 @@ class Description(Statistics, Framed):
         """Draw the quartiles and mean of each numeric column, with their confidence intervals."""
         if "mean" not in self.statistics:
             raise ArgumentError(
-                "plot() draws columns of numbers, and none is described.", "Draw value_counts(...) of a column."
+                "plot() draws columns of numbers, and none is described.",
+                "Use view.value_counts(column, epsilon=...).plot().",
             )
         shown, words = ("mean", "25%", "50%", "75%"), interval_label(self.confidence)
         told = [each for each in self._entries if each.statistic in shown and each.value is not None]
@@ -536,7 +537,9 @@ def columns_to_describe(curator: Curator, columns: tuple[Column, ...] | None) ->
     """Return the columns to describe: the named columns, or all columns with bounds or categories."""
     if chosen := columns or curator.columns:
         return chosen
-    raise ArgumentError("No column has bounds or categories.", "Declare bounds: protect(..., bounds={...}).")
+    raise ArgumentError(
+        "No column has bounds or categories.", "Declare them: protect(..., bounds={...}, categories={...})."
+    )
 
 
 def measure_description(
@@ -566,7 +569,7 @@ def split_budget(
     parts = {name: _BUDGET_PARTS[name] * count for name, count in counts.items() if count}
     if focus is not None and focus not in parts:
         raise ArgumentError(
-            f"focus={focus!r} does not apply to any described column.", f"Use focus= one of {[*parts]!r}."
+            f"focus={focus!r} does not apply to any described column.", f"Omit focus=, or use one of {[*parts]!r}."
         )
     rest = sum(part for name, part in parts.items() if name != focus)
     if focus is None or not rest:

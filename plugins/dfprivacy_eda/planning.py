@@ -50,7 +50,7 @@ _MAX_SCALES = 40.0  # scales of a choice, beyond which it does not go
 _MAX_CELLS = 64  # whose sum is told: that of more is as noisy as at a sixteenth of the price, and slow to draw
 _TYPICAL_COUNT = 10  # values of a column of which nobody knows how many it has
 _DESCRIBED = {
-    "mean": "a mean, in standard deviations of a sixth of the range",
+    "mean": "a mean, in standard deviations, if these are a sixth of the range",
     "std": "a standard deviation, relative",
     "50%": "a median, in standard deviations",
     "freq": "the largest count of a category, relative",
@@ -70,7 +70,7 @@ def noise_sd(curator: Curator, at: int = -1) -> float:
     return measured[at].law.standard_deviation if measured else 0.0
 
 
-def _error_label(curator: Curator, what: str, *assumed: str) -> str:
+def _standard_error_label(curator: Curator, what: str, *assumed: str) -> str:
     given = [*assumed, *filter(None, [curator.supposed_size[1]])]
     return f"expected standard error of {what}" + (f", if {' and '.join(given)}" if given else "")
 
@@ -90,7 +90,7 @@ def _moment_planner(name: str) -> Any:
             return _weighted_errors(curator, name, column, weights)
         error, relative = _expected_error(curator.planned, name, assumed_rows(curator))
         assumed = [] if name in {"mean", "sum"} else [f"the standard deviation is {SD * column.half:.4g}"]
-        return {_error_label(curator, f"the {name}", *assumed): error, RELATIVE: relative}
+        return {_standard_error_label(curator, f"the {name}", *assumed): error, RELATIVE: relative}
 
     return plan_moment
 
@@ -103,7 +103,7 @@ def _weighted_errors(curator: Curator, name: str, column: Column, weights: Colum
     error = float(found.noise_standard_error)
     size = SD * column.half * (weights.mid * n if name == "sum" else 1)
     return {
-        _error_label(curator, f"the {name}", f"weights are near {weights.mid:.4g}"): error,
+        _standard_error_label(curator, f"the {name}", f"weights are near {weights.mid:.4g}"): error,
         RELATIVE: error / size,
     }
 
@@ -208,10 +208,10 @@ def _cell_reader(
     return error, Cells.of_counts(counts, law, curator.size, columns)
 
 
-def _count_planner(what: str, n_cells: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
+def _make_count_planner(what: str, n_cells: Callable[..., float] = lambda *_, **__: 1, at: int = -1) -> Any:
     """Return a function that computes expected errors of counts; `n_cells` gives the number of cells."""
 
-    def plan_count(curator: Curator, **asked: Any) -> Findings:
+    def expected_count_errors(curator: Curator, **asked: Any) -> Findings:
         weights = asked.get("weights")  # of which a row has about the middle of the bounds
         unit, each = (1.0, 1.0) if weights is None else (weights.high, weights.mid)
         error = unit * noise_sd(curator, at)
@@ -221,11 +221,11 @@ def _count_planner(what: str, n_cells: Callable[..., float] = lambda *_, **__: 1
             RELATIVE: error * n_cells(curator, **asked) / (each * assumed_rows(curator)),
         }
 
-    return plan_count
+    return expected_count_errors
 
 
-_plan_keys = _count_planner("each count", lambda curator, **_: _TYPICAL_COUNT * len(curator.measured))
-_plan_cells = _count_planner("each {}", lambda curator, **_: curator.planned.raw.size)
+_plan_keys = _make_count_planner("each count", lambda curator, **_: _TYPICAL_COUNT * len(curator.measured))
+_plan_cells = _make_count_planner("each {}", lambda curator, **_: curator.planned.raw.size)
 
 
 def _plan_counts(curator: Curator, **asked: Any) -> Findings:
@@ -256,13 +256,13 @@ def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Fin
 
 
 def _plan_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any) -> Findings:
-    """Return the expected errors of quantiles, in units of the column and in rows."""
+    """Return the expected errors of quantiles, in units of the column and relative to a quarter of the rows."""
     what, shares = ("the median", [0.5]) if q is None else ("a quantile", [*np.atleast_1d(q)])
     moved = rows = 0.0
     if noise_sd(curator):
         moved, rows = _quantile_errors(curator.planned, column, shares, assumed_rows(curator))
     assumed = f"values are normal with a standard deviation of {SD * column.half:.4g}"
-    return {_error_label(curator, what, assumed): moved, RELATIVE: rows / (assumed_rows(curator) / 4)}
+    return {_standard_error_label(curator, what, assumed): moved, RELATIVE: rows / (assumed_rows(curator) / 4)}
 
 
 def _quantile_errors(
@@ -328,7 +328,7 @@ def _description_errors(curator: Curator, measured: TableMeasurement) -> Finding
         alike = {shape[column]: column for column in of}.values()
         errors = [_statistic_error(curator, measured, column, name) for column in alike]
         if errors:
-            findings[_error_label(curator, what)] = max(relative for _, relative in errors)
+            findings[_standard_error_label(curator, what)] = max(relative for _, relative in errors)
     return {**findings, RELATIVE: max(findings.values(), default=0.0)}
 
 
@@ -336,7 +336,7 @@ def _correlation_error(curator: Curator, products: Products, name: str) -> Findi
     what = "a correlation" if name == "correlation" else "a covariance in standard deviations"
     error = products.expected_error(assumed_rows(curator), name)
     told = "not known" if error is None else error
-    return {_error_label(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
+    return {_standard_error_label(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
 
 
 def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
@@ -346,7 +346,7 @@ def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], 
         for one in parse_aggregations(aggregations, named)
     ]
     errors = {f"expected standard error of {one.name}": error for one, error, _ in each if error}
-    given = _error_label(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
+    given = _standard_error_label(curator, "", "standard deviations are a sixth of the range").partition(", if ")[2]
     assumed = {"assumed": given} if errors else {}
     return {**errors, **assumed, RELATIVE: max((relative for *_, relative in each), default=0.0)}
 
@@ -364,7 +364,7 @@ def _statistic_error(
     else:
         cells, known = measured.cells[name], len(column.categories or ())
         if statistic in {"top", "freq"}:
-            error = _largest_error(column, cells, n / known)
+            error = _largest_count_error(column, cells, n / known)
             return error * (statistic == "freq"), error * known / n
         summed = statistic == "count" or curator.size is not None  # what is in no category is what is left
         error = cells.law.standard_deviation * (math.sqrt(known) if summed else 1)
@@ -374,7 +374,7 @@ def _statistic_error(
     return error, error / n
 
 
-def _largest_error(column: Column, cells: Cells, rows: float) -> float:
+def _largest_count_error(column: Column, cells: Cells, rows: float) -> float:
     """Return the expected standard error of the largest count, for equally frequent categories."""
     noise = np.random.default_rng(1).laplace(0, cells.law.scale, (_DRAWS, *cells.raw.shape))
     every = [category_cells(replace(cells, raw=rows + each), column, 0.95)["freq"][0] for each in noise]
@@ -387,7 +387,7 @@ def _root_mean_square(off: Array) -> float:
 
 PLANS: Mapping[str, Any] = {
     **{name: _moment_planner(name) for name in ("mean", "var", "std", "sum")},
-    **dict.fromkeys(ROWS, _count_planner("the number of rows")),
+    **dict.fromkeys(ROWS, _make_count_planner("the number of rows")),
     **dict.fromkeys(("quantile", "median"), _plan_quantiles),
     **dict.fromkeys(("histogram", "value_counts", "crosstab"), _plan_counts),
     "nunique": _plan_nunique,
@@ -398,7 +398,7 @@ PLANS: Mapping[str, Any] = {
     "report": _plan_report,
     "find_bounds": _plan_bounds,
     "find_categories": _plan_keys,
-    "profile": _count_planner("each number of rows", lambda *_, **__: _TYPICAL_COUNT, at=0),
+    "profile": _make_count_planner("each number of rows", lambda *_, **__: _TYPICAL_COUNT, at=0),
 }
 """The planner of each method."""
 

@@ -135,7 +135,7 @@ class Profile(Release):
         kinds = [kind or "nothing detected" for kind in self.kinds]
         told = [f"{kinds.count(kind)} with {_KINDS[kind]}" for kind in dict.fromkeys(kinds)]
         names = self._label(*self.columns)
-        seen = f"by values in at least {self.threshold:,} rows"
+        seen = f"detected by values that occur in at least {self.threshold:,} rows"
         return f"{len(self.columns)} columns, {list_text(told)}, {seen}: {names}."
 
     def plot(self, ax: Any = None) -> Any:
@@ -143,14 +143,14 @@ class Profile(Release):
         reach, values = _TWO_SIDED * self.noise_standard_error, []
         names: list[str] = []
         for at, (rows, gone) in enumerate(zip(self.rows, self.missing, strict=True)):
-            both = {self._column_line(at): rows, "without a value": gone}
+            both = {self._column_label(at): rows, "without a value": gone}
             known = {name: number for name, number in both.items() if number is not None}
             names += known
             values += [(each, max(each - reach, 0.0), each + reach) for each in known.values()]
-        what, noise = f"rows, seen from {self.threshold:,} on", [1.0] * len(names)
+        what, noise = f"rows, detected if at least {self.threshold:,}", [1.0] * len(names)
         return forest(names, values, what, ax, noise=noise, confidence=0.95)
 
-    def _column_line(self, at: int) -> str:
+    def _column_label(self, at: int) -> str:
         """Return the label of a column: its name, kind, and bounds or most frequent values."""
         name, kind, low, high = self._with_units(self.columns[at]), self.kinds[at], self.low[at], self.high[at]
         if kind is None:

@@ -26,7 +26,7 @@ from dfprivacy_eda.tree import (
     Tree,
     choose_intervals,
     choose_layout,
-    measured_tree,
+    measure_tree,
     rows_epsilon,
     rows_for_intervals,
     tree_error,
@@ -96,7 +96,7 @@ class SelectedIntervals:
         middles = self.layout.low + self.layout.step * (np.array(self.leaves) + 0.5)
         return [float(value) for value in np.clip(middles, column.low, column.high)]
 
-    def rows(self, confidence: float) -> list[float]:
+    def row_errors(self, confidence: float) -> list[float]:
         """Return an upper confidence bound for the error of each quantile, in rows.
 
         Of L intervals, one whose score is below -b ln(L/α) is chosen with probability α at most, b the scale.
@@ -339,7 +339,7 @@ class Quantiles(Release):
         total = max(tree.total, 1.0)
         ends = [np.clip((rows + sign * 2 * error) / total, 0, 1) for sign in (-1, 1)]
         ax.fill_between(at, *ends, **how, color=BAR, lw=0, label="± 2 standard errors")
-        drawn = "share of rows up to there"
+        drawn = "share of rows up to a value"
         ax.plot(
             at, rows / total, color=text_color(ax), lw=1, drawstyle="steps-post" if how else "default", label=drawn
         )
@@ -446,7 +446,7 @@ def quantile(
     shares = _requested_shares(q)
     if selects_separately(curator, column, shares, step, covers):
         return select_intervals(curator, column, shares, nan_policy, step)
-    return measured_tree(curator, column, nan_policy, step)
+    return measure_tree(curator, column, nan_policy, step)
 
 
 @quantile.concludes
@@ -574,7 +574,7 @@ def _selected_quantile_fields(
     measured: SelectedIntervals, column: Column, shares: list[float], confidence: float
 ) -> dict[str, Any]:
     """Return the fields of separately selected quantiles, with a note on their errors."""
-    n, off = measured.size, measured.rows(confidence)
+    n, off = measured.size, measured.row_errors(confidence)
     low, high = np.clip([np.array(shares) + sign * np.array(off) / max(n or 0, 1) for sign in (-1, 1)], 0, 1)
     told = [
         f"between the {100 * a:.1f}% and the {100 * b:.1f}% quantile of this table ({rows:.0f} rows either way)"

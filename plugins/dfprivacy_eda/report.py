@@ -164,7 +164,7 @@ class Report(Release):
         spent = ", ".join(f"{name} {share:.0%}" for name, share in self.shares.items())
         pictures = len(self.histograms) + len(self.counts)
         return [
-            ("±", "one standard error, which privacy adds"),
+            ("±", "one standard error of the privacy noise"),
             ("budget", spent),
             ("page", f'save("report.html") writes it, with {pictures} pictures'),
         ]
@@ -374,7 +374,13 @@ def _payment_table(report: Report) -> str:
     facts = [
         ("asked", f"a report of {len(report.description.columns)} columns"),
         ("split of the budget", ", ".join(f"{name} {share:.0%}" for name, share in report.shares.items())),
-        ("intervals", f"{100 * report.confidence:.4g}%, each on its own, for this table"),
+        (
+            "intervals",
+            (
+                f"{100 * report.confidence:.4g}% for each interval, not for all together; for this table, "
+                "not a population"
+            ),
+        ),
     ]
     warning = ""
     if paid is not None:
@@ -438,7 +444,7 @@ def _bar_table(release: Histogram | Counts, column: str) -> str:
             picture += f'<span style="margin-left:{start:.1f}%;width:{reach:.1f}%"></span>'
         bar = f'<td class="drawn" aria-hidden="true">{picture}</td>'
         rows.append(f'<tr><th scope="row">{escaped(name)}</th>{told}{bar}</tr>')
-    caption = f"Rows by {column}; below each bar its interval"
+    caption = f"Number of rows by {column}; the line below each bar is its confidence interval"
     return (
         f'<table class="bars"><caption>{escaped(caption)}</caption><thead><tr>{heads}<td></td></tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"

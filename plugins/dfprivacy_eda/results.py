@@ -44,8 +44,8 @@ __all__ = [
     "SURE",
     "ColumnStatistic",
     "Entry",
-    "Framed",
     "Statistics",
+    "TableResult",
     "clamping_note",
     "column_statistic",
     "covered_quantity",
@@ -161,7 +161,7 @@ def clamping_note(names: Sequence[str], where: str) -> str:
     )
 
 
-class Framed(Release):
+class TableResult(Release):
     """Base class of results that are a table of numbers with named rows, and a table of standard errors."""
 
     _named: ClassVar[tuple[str, str]]
@@ -196,7 +196,7 @@ class Framed(Release):
         return self.frame.loc
 
 
-class _OfColumns(Release):
+class _ColumnResult(Release):
     """Base class of results about columns; it writes statistics and their names as text."""
 
     confidence: float
@@ -221,7 +221,7 @@ class _OfColumns(Release):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class ColumnStatistic(_OfColumns):
+class ColumnStatistic(_ColumnResult):
     """One statistic of a column or of rows; ``float()`` gives its value.
 
     Attributes
@@ -360,7 +360,7 @@ class ColumnStatistic(_OfColumns):
             rows.append(("weights", f"{self.weights}; rows without it are omitted"))
         rows += missing_row(self.missing, self.missing_standard_error)
         if self.raw is not None:
-            nearest = f"{number(self.raw, error)}, unbiased, is out of range: the value is clamped"
+            nearest = f"{number(self.raw, error)}, unbiased, was out of range, so the value is clamped"
             rows.append(("raw", nearest))
         return [*rows, *(("note", note) for note in self.notes)]
 
@@ -483,7 +483,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Statistics(_OfColumns):
+class Statistics(_ColumnResult):
     """Base class of results with several statistics, stored by column or as a list."""
 
     columns: tuple[str, ...]

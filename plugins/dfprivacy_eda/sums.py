@@ -224,7 +224,7 @@ class Sums:
         private = any(of_all * [law.scale for law in self.laws])
         return math.inf if private else float(of_all @ self.values + self.start[0] + self.start[3])
 
-    def largest_value(self, name: str) -> tuple[float, float] | None:
+    def possible_range(self, name: str) -> tuple[float, float] | None:
         """Return the smallest and largest possible value of a statistic; None if they depend on private rows."""
         half, n = self.column.half, max(self.noisy_value("count"), 2.0)
         most = half * half * n / (n - 1)  # half of the rows at either bound
@@ -235,7 +235,7 @@ class Sums:
         """Return whether the interval of a statistic spans more than half of its possible range."""
         rows = self.noisy_value("count")
         known = bool(rows or self.map[0].any())
-        ends = self.largest_value(name) or (self.column.low * max(rows, 1.0), self.column.high * max(rows, 1.0))
+        ends = self.possible_range(name) or (self.column.low * max(rows, 1.0), self.column.high * max(rows, 1.0))
         return known and high - low > (ends[1] - ends[0]) / 2
 
     def _row_noise(self, name: str) -> list[tuple[float, NoiseLaw]]:
@@ -262,7 +262,7 @@ class Sums:
         low, high = map(float, found.interval(confidence))
         if name in ROWS:
             return clamp_to_range(value, self.error(name), low, high, self.size)
-        every = self.largest_value(name)
+        every = self.possible_range(name)
         if every and np.mean(self.draws()[0].count < 1) >= (1 - confidence) / 2:
             low, high = every
         return value, float(found.noise_standard_error), low, high, value

@@ -188,7 +188,8 @@ class _CellCounts(Release):
             )
         if (self.raw < 0).any():
             notes.append(
-                "Negative counts were raised to 0 and others lowered: small counts are biased up; `raw` is not."
+                "Negative counts were raised to 0 and others lowered: small counts are biased upwards; `raw` holds "
+                "unbiased counts."
             )
         return notes
 
@@ -446,7 +447,7 @@ class Crosstab(_CellCounts):
             return [*rows, *super()._rows()]
         first, second = self.columns
         question = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
-        test = [("test", f"{question} of independence is free at the same epsilon")]
+        test = [("test", f"{question} tests independence, at no charge for the same epsilon")]
         return [*rows, *super()._rows(), *(test if self.noise_kind == "Laplace" else [])]
 
     def plot(self, ax: Any = None) -> Any:

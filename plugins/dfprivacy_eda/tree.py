@@ -34,7 +34,7 @@ __all__ = [
     "choose_intervals",
     "choose_layout",
     "least_squares",
-    "measured_tree",
+    "measure_tree",
     "prefix_error",
     "quantiles",
     "rows_epsilon",
@@ -126,7 +126,7 @@ def choose_layout(column: Column, step: float | None, rows: float) -> Layout:
     if count > _LEAVES or count < 2 or abs(values - count) > 1e-9 * count:  # noqa: PLR2004
         raise ArgumentError(
             f"From {column.low:g} to {column.high:g} there are no 2 to {_LEAVES:,} values in steps of {step:g}.",
-            "Leave step= out where values lie anywhere between the bounds.",
+            "Omit step= if values may lie anywhere between the bounds.",
         )
     above = tuple(16 ** (level + 1) for level in range(3) if 16 ** (level + 1) < count)[:2]
     most = above[-1] if above else 1
@@ -522,7 +522,7 @@ class CountTree:
         return cls(plan, left, levels, noise)
 
 
-def measured_tree(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> CountTree:
+def measure_tree(curator: Curator, column: Column, nan_policy: NanPolicy, step: float | None) -> CountTree:
     """Measure a tree of counts of one column."""
     n, gaps = curator.size, curator.gaps([column], nan_policy)
     plan = choose_layout(column, step, rows_epsilon(curator))

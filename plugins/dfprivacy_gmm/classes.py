@@ -386,7 +386,7 @@ def as_matrix(X: Any, names: tuple[str, ...] | None = None, width: int | None = 
         wanted = "(rows, columns)" if width is None else f"(rows, {width})"
         raise ArgumentError(f"X has the shape {rows.shape}, not {wanted}.", "Give the fitted columns.")
     if not np.isfinite(rows).all():
-        raise ArgumentError("X has missing or infinite numbers.", "Fill in missing values first.")
+        raise ArgumentError("X has missing or infinite numbers.", "Impute or omit missing values first.")
     return rows
 
 
@@ -487,17 +487,17 @@ class GaussianClasses(ClassifierMethods, Release):
 
     @cached_property
     def classes_(self) -> NDArray[Any]:  # type: ignore[override]
-        """Class labels, as scikit-learn calls this attribute."""
+        """Class labels; the attribute has scikit-learn's name."""
         return np.array(self.classes)
 
     @property
     def priors_(self) -> Array:  # type: ignore[override]
-        """Prior probabilities of the classes, as scikit-learn calls this attribute."""
+        """Prior probabilities of the classes; the attribute has scikit-learn's name."""
         return self.priors
 
     @property
     def means_(self) -> Array:  # type: ignore[override]
-        """Means of the classes, as scikit-learn calls this attribute."""
+        """Means of the classes; the attribute has scikit-learn's name."""
         return self.means
 
     @property
@@ -527,7 +527,7 @@ class GaussianClasses(ClassifierMethods, Release):
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, as scikit-learn calls this attribute."""
+        """Names of the columns; the attribute has scikit-learn's name."""
         return np.array(self.columns, dtype=object)
 
     def refit(

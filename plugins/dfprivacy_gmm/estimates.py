@@ -137,7 +137,7 @@ def nearest_covariance(covariance: Array, noise: Array, floor: float) -> Array:
 
 
 def repair_note(covariance: Array, changed: Array, noise: Array, names: Sequence[str]) -> str | None:
-    """Return a note on the largest change of an entry by `repaired_covariance`; None if it is negligible.
+    """Return a phrase on the largest change of an entry by `repaired_covariance`; None if it is negligible.
 
     Parameters
     ----------
@@ -374,7 +374,7 @@ class Estimates:
         return errors
 
     def has_few_rows(self) -> NDArray[np.bool_]:
-        """Return a mask of the groups with too few rows for normal sampling errors, shape (groups,)."""
+        """Return a mask of the groups with too few rows for approximately normal means, shape (groups,)."""
         noise, both = self.mean_errors(sampling=False), self.mean_errors()
         matters = (both > math.sqrt(2) * noise).any(axis=1)
         few: NDArray[np.bool_] = (self.sizes < FEW) & matters
@@ -397,7 +397,7 @@ class Estimates:
         doubts: list[tuple[int | None, str]] = []
         for group, size in enumerate(self.sums.sizes):
             if size < _NOISE_SDS * self.sums.size_sd:
-                doubts.append((group, "too few rows for their noise: its estimates are unreliable"))
+                doubts.append((group, "the noise hides the number of rows: its estimates are unreliable"))
             elif size <= d:
                 doubts.append((group, f"it has about {max(size, 0):.0f} rows, too few for {d} columns"))
         if (self.sums.sizes < _NOISE_SDS * self.sums.size_sd).all():
@@ -406,12 +406,16 @@ class Estimates:
             if spectral_noise(noise) >= max(np.trace(covariance) / d, 0.0):
                 place = None if len(self.covariances) < len(self.means) else group
                 doubts.append((place, "the covariance is mostly noise"))
-        if radius is not None and radius < math.sqrt(d) * (1 - 1e-9) and self._row_length() > _LONG * radius**2:
+        if (
+            radius is not None
+            and radius < math.sqrt(d) * (1 - 1e-9)
+            and self._least_mean_squared_norm() > _LONG * radius**2
+        ):
             note = "many rows exceed the radius and were scaled down, towards the middle of the bounds: use radius="
             doubts.append((None, f"{note}{d}**0.5"))
         return doubts
 
-    def _row_length(self) -> float:
+    def _least_mean_squared_norm(self) -> float:
         """Return a lower limit of the mean squared norm of the scaled rows, over all groups."""
         sums = self.sums
         groups = len(sums.sizes)

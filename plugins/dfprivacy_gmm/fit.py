@@ -171,7 +171,7 @@ def prior_precision(family: Family, size_error: float) -> NDArray[np.float64]:
 
 
 class Search:
-    """Search for the mixture of K components that fits a sketch best."""
+    """State and steps of a search for the mixture of K components that fits a sketch best."""
 
     def __init__(self, sketch: Sketch, K: int, rng: Generator) -> None:
         self.sketch = sketch
@@ -263,7 +263,7 @@ class Search:
     def generalize(self, end: Fit, shape: Shape) -> Fit:
         """Refit a spherical mixture with more general covariances, step by step up to the given shape."""
         for now in _SHAPE_PATHS[shape]:
-            p, centre = self.widened_parameters(end, now), self.prior(now)
+            p, centre = self.converted_parameters(end, now), self.prior(now)
             if now == "full":
                 self.family(now).covariance_parameters(centre)[:] = end.family.covariance_parameters(end.p)
             means = slice(self.K, self.K * (1 + self.sketch.d))
@@ -271,7 +271,7 @@ class Search:
             end = self.minimise(p, centre, now, steps=60, tolerance=FINE)
         return end
 
-    def widened_parameters(self, fit: Fit, shape: Shape) -> NDArray[np.float64]:
+    def converted_parameters(self, fit: Fit, shape: Shape) -> NDArray[np.float64]:
         """Return the parameters of a fitted mixture, converted to another shape of its covariances."""
         old, new = fit.family, self.family(shape)
         wide = np.zeros(new.n_parameters)

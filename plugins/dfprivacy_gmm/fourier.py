@@ -257,7 +257,7 @@ class GaussianMixture(Release):
         shares = list_text([f"{weight:.0%}" for weight in sorted(self.weights_, reverse=True)])
         many = f"{self.n_components} normal component{'s' * (self.n_components != 1)}"
         fits = f"goodness of fit: {pvalue(self.residual_pvalue)}"
-        return f"{self._label(*self.columns)} as a mixture of {many}, with {shares} of the rows; {fits}."
+        return f"{self._label(*self.columns)} fitted by a mixture of {many}, with {shares} of the rows; {fits}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return weight, mean and sd of each component in each column as rows of a tidy table."""
@@ -281,12 +281,12 @@ class GaussianMixture(Release):
 
     @property
     def n_features_in_(self) -> int:
-        """Number of columns, as scikit-learn calls this attribute."""
+        """Number of columns; the attribute has scikit-learn's name."""
         return len(self.columns)
 
     @property
     def feature_names_in_(self) -> NDArray[np.object_]:
-        """Names of the columns, as scikit-learn calls this attribute."""
+        """Names of the columns; the attribute has scikit-learn's name."""
         return np.array(self.columns, dtype=object)
 
     @property

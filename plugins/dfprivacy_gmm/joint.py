@@ -322,13 +322,13 @@ def _unused_name(name: str, taken: tuple[str, ...]) -> str:
 
 
 def _moment_notes(own: Estimates, names: tuple[str, ...]) -> list[tuple[int, str]]:
-    """Return notes on variances that are not clearly above their noise, and on indefinite covariance matrices."""
+    """Return notes on small groups, on variances hidden by noise, and on indefinite covariance matrices."""
     doubts = []
     errors, few = own.covariance_errors("none"), own.has_few_rows()
     for group, (covariance, noise, told) in enumerate(zip(own.covariances, errors, own.has_signal(), strict=True)):
         if few[group]:
             doubts.append(
-                (group, f"fewer than {FEW} rows: if values are skewed, intervals of means cover too seldom")
+                (group, f"fewer than {FEW} rows: if values are skewed, intervals of means have too little coverage")
             )
         if not told.all():
             drowned = ", ".join(name for name, clear in zip(names, told, strict=True) if not clear)

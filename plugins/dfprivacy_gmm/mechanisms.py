@@ -18,10 +18,10 @@ from dfprivacy_gmm.sums import (
     MeasuredSums,
     Queries,
     Sums,
-    complete_rows,
     free_count_weight,
     measure_sums,
     missing_note,
+    restricted_to_complete_rows,
 )
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ def _measure_sketch(curator: Curator, columns: Sequence[Column], K: int, nan_pol
     radius = 1.0 if d == 1 else 0.75 * math.sqrt(d)
     count = size is None and (free_count_weight(curator, columns, None, radius) or True)
     planned = [features.Outer(columns, radius=radius, count=count), features.Fourier(columns, W / half)]
-    planned = [complete_rows(gaps, each) for each in planned]
+    planned = [restricted_to_complete_rows(gaps, each) for each in planned]
     first, second = curator.jointly(*zip(planned, _SHARES, strict=True))
     moments = first(planned[0])
     values, noise = np.atleast_2d(moments.values), np.atleast_1d(moments.scales)
     sums = Sums.from_outer(values, noise, None if size is None else np.array([float(size)]))
     white = whitening_of(sums)
     waves = features.Fourier(columns, W @ white.inverse_root / half)
-    measured = second(complete_rows(gaps, waves))
+    measured = second(restricted_to_complete_rows(gaps, waves))
     n = max(float(sums.sizes[0]), 3 * sums.size_sd, 10.0 if size is None else 1.0)
     missing = None if nan_policy != "omit" or total is None else float(total - sums.sizes[0])
     missing_noise = None if missing is None else sums.size_sd
@@ -329,7 +329,7 @@ def plan_fit(
     classes = len(label.categories or ())
     if size is None:
         rows = math.ceil(sd / 0.01)
-        return {"rows in a class needed for noise in its means of 1% of half the bounds": rows}
+        return {"rows in a class at which the noise in its means is 1% of half the width of the bounds": rows}
     each = size / classes
     errors = {column.name: column.half * sd / each for column in columns}
     return {f"noise in the means of classes of {each:.0f} rows": errors}

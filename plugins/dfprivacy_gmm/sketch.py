@@ -198,7 +198,7 @@ class Family:
 
     @property
     def degrees_of_freedom(self) -> int:
-        """Degrees of freedom of the mixtures of this family."""
+        """Number of free parameters: the weights sum to 1, and the total mass is not counted."""
         return self.n_parameters - 2
 
     def covariance_parameters(self, p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -33,11 +33,11 @@ __all__ = [
     "MeasuredSums",
     "Queries",
     "Sums",
-    "complete_rows",
     "free_count_weight",
     "measure_one_by_one",
     "measure_sums",
     "missing_note",
+    "restricted_to_complete_rows",
 ]
 
 _ROUNDING_FACTOR = 1 - 1e-12  # what is free stays free after rounding
@@ -210,7 +210,7 @@ def measure_sums(
     else:
         count = sizes is None and (free_count_weight(curator, columns, by, radius) or True)
         summed: features.RowFeatures = features.Outer(columns, radius=radius, count=count)
-        summed = complete_rows(gaps, _count_beyond(summed, columns, radius) if limited else summed)
+        summed = restricted_to_complete_rows(gaps, _count_beyond(summed, columns, radius) if limited else summed)
         if by is not None:
             summed = features.OneHot(by) * summed
         measured = curator.sum(summed, noise="gaussian" if gaussian else "laplace")
@@ -234,8 +234,8 @@ def _count_beyond(
     return features.Stack(summed, *(features.Beyond(column, weight=weight) for column in columns))
 
 
-def complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> features.RowFeatures:
-    """Return the features restricted to rows without missing values in the given columns."""
+def restricted_to_complete_rows(gaps: Sequence[Column], summed: features.RowFeatures) -> features.RowFeatures:
+    """Return features that are zero on rows with a missing value in one of the given columns."""
     return features.Given(*gaps, of=summed) if gaps else summed
 
 
@@ -346,7 +346,7 @@ def measure_one_by_one(
     share = Fraction(1, len(entries))
     values, noise = [], []
     for entry in entries:
-        feature = complete_rows(gaps, entry)
+        feature = restricted_to_complete_rows(gaps, entry)
         measured = curator.sum(feature if by is None else features.OneHot(by) * feature, share=share)
         values.append(np.ravel(measured.values))
         noise.append(float(np.sqrt(2) * np.max(measured.scales)))

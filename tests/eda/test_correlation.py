@@ -143,7 +143,7 @@ def test_in_two_steps(frame, protect):
     assert clipped.corr().to_numpy() == pytest.approx(found.values, abs=0.01)
     assert 3 == len(found.privacy.noise)
     assert 1000 >= found.privacy.epsilon
-    assert "Values were clipped again: age from" in found.notes[0]
+    assert "Values were clipped to narrower bounds: age from" in found.notes[0]
     assert little.bounds == tuple(tuple(map(float, SAID["bounds"][name])) for name in NUMBERS)
 
 

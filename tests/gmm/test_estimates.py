@@ -221,7 +221,7 @@ def test_doubts_are_named():
         1,
         "it has about 2 rows, too few for 2 columns",
     )
-    assert (1, "too few rows for their noise: its estimates are unreliable") in noisy
+    assert (1, "the noise hides the number of rows: its estimates are unreliable") in noisy
     assert drowned == [(None, "the covariance is mostly noise")]
 
 

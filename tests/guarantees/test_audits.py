@@ -17,7 +17,7 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy_audit.cases import cases_of
 from dfprivacy_audit.conformance import CHECKS, Check
 from dfprivacy_audit.discipline import Audit
-from dfprivacy_audit.harness import Skipped, bounded
+from dfprivacy_audit.harness import Skipped, time_limit
 
 EXACT = {"loss_within_charge", "charge_is_tight", "concludes_from_noise_alone"}
 ONCE = {"same_on_every_frame", "charges_first_and_for_good", "explains_for_nothing"}
@@ -73,5 +73,5 @@ def test_the_long_checks_are_passed(mechanism, case, check):
 @pytest.mark.parametrize(("mechanism", "case"), FIRST)
 def test_the_house_keeps_its_promises(mechanism, case, promise):
     """Of people with several rows, of samples, and of what was measured before."""
-    with suppress(Skipped), bounded():
+    with suppress(Skipped), time_limit():
         PROMISES[promise](Audit(mechanism, case))
