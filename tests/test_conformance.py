@@ -518,7 +518,8 @@ def test_items_are_checks(request, registered):
     with pytest.raises(Exception, match="does not state the privacy guarantee") as failure:
         wrong.runtest()
 
-    assert "The check catches a docstring without a privacy guarantee or without a reference." in wrong.repr_failure(failure)
+    catches = "The check catches a docstring without a privacy guarantee or without a reference."
+    assert catches in wrong.repr_failure(failure)
     assert "dp-conformance::total(column='x'): is_documented" == wrong.reportinfo()[2]
 
 
