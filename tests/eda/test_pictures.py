@@ -118,7 +118,7 @@ def test_counts_say_when_they_were_changed_or_say_nothing(protect):
 
     assert "note" not in repr(quiet)
     assert "too little data" in repr(loud)
-    assert "`raw` is not" in repr(loud)
+    assert "biased upwards" in repr(loud)
 
 
 # What intervals cover: the table's own number, of values as they are or limited to bounds
