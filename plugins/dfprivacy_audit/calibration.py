@@ -77,7 +77,7 @@ class _Simulation:
 
     audit: Audit
 
-    def _stage(self, epsilon: int) -> Harness:
+    def _harness(self, epsilon: int) -> Harness:
         return Harness(self.audit.mechanism, replace(self.audit.case, epsilon=epsilon))
 
     @property
@@ -107,7 +107,7 @@ class _Simulation:
 
     def check_error_rates(self) -> str:
         """Run the method on many synthetic tables, and compare the error rates with their nominal values."""
-        moderate, noiseless = self._stage(1), self._stage(10**4)
+        moderate, noiseless = self._harness(1), self._harness(10**4)
         population = None
         covered: defaultdict[tuple[str, float], list[bool]] = defaultdict(list)
         small: list[tuple[bool, float]] = []

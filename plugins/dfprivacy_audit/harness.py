@@ -549,7 +549,7 @@ class Harness:
         return view.group_by(*case.grouped) if case.grouped else view
 
     def question(self, views: Sequence[PrivateFrame | GroupedView], **changed: Any) -> Question:
-        """Return the case's call of the mechanism as a question about one view, or two, that is not yet asked."""
+        """Return the case's call of the mechanism as a question about one view or two, without asking it."""
         view, *second = views
         arguments = {**self.case.arguments, "epsilon": self.case.epsilon, "fresh": True}
         arguments |= {"delta": self.case.delta} if self.mechanism.delta else {}

@@ -1,4 +1,4 @@
-"""Null distributions of a noisy norm and of a noisy difference of shares: X and the groups are independent.
+"""Distributions of a noisy norm and of a noisy difference of shares under the hypothesis of independence.
 
 The share p of X = 1 is a nuisance. The null hypothesis of the norm holds one law for each share that cannot be
 excluded; a p-value is the largest of theirs. That of the difference, of which any rows may be left out, is a bound.
@@ -40,7 +40,7 @@ class Null:
     laws: tuple[Law, ...]
 
     def pvalue(self, statistic: float, *scales: float) -> float:
-        """Return the largest p-value of a noisy statistic under the distributions; the noise has these `scales`."""
+        """Return the largest p-value of a noisy statistic over the distributions, for noise of the given scales."""
         return max(law.sf(statistic, *scales) for law in self.laws)
 
     def critical_value(self, alpha: float, *scales: float) -> float:

@@ -106,7 +106,7 @@ def chi2_sensitivity(n1: int, n0: int) -> float:
 
 
 def signed_distance(c11: ArrayLike, c10: ArrayLike, n1: int, n0: int, tau: float) -> NDArray[np.int64]:
-    """Return how many rows must change until significance is reversed, with a sign (Johnson and Shmatikov).
+    """Return the number of rows that must change to reverse significance, positive if chi² exceeds tau.
 
     Parameters
     ----------

@@ -147,7 +147,7 @@ class Profile(Release):
             known = {name: number for name, number in both.items() if number is not None}
             names += known
             values += [(each, max(each - reach, 0.0), each + reach) for each in known.values()]
-        what, noise = f"rows, detected if at least {self.threshold:,}", [1.0] * len(names)
+        what, noise = f"rows (values in at least {self.threshold:,} rows are detected)", [1.0] * len(names)
         return forest(names, values, what, ax, noise=noise, confidence=0.95)
 
     def _column_label(self, at: int) -> str:

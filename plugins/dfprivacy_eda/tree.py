@@ -166,7 +166,7 @@ def choose_intervals(column: Column, step: float | None, rows: float) -> Layout:
 
 
 def rows_for_intervals(curator: Curator) -> float:
-    """Return the number of rows times epsilon; if the number is private, the value for the most intervals.
+    """Return the number of rows times epsilon; if it is private, a value that gives the most intervals.
 
     Groups share these intervals: they have the fewer rows, the more they are.
     """

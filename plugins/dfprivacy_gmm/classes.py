@@ -84,7 +84,7 @@ class ClassifierMethods:
     grid_minimum: float
     _estimator_type = "classifier"
 
-    def _names(self) -> tuple[str, ...] | None:
+    def _fitted_columns(self) -> tuple[str, ...] | None:
         return None
 
     @property
@@ -107,7 +107,10 @@ class ClassifierMethods:
         """
         joint: Array = log_softmax(
             log_joint_density(
-                as_matrix(X, self._names(), self.n_features_in_), self.priors_, self.means_, self.covariances_
+                as_matrix(X, self._fitted_columns(), self.n_features_in_),
+                self.priors_,
+                self.means_,
+                self.covariances_,
             ),
             axis=1,
         )
@@ -246,7 +249,7 @@ class GaussianClassifier(ClassifierMethods):
         self.repair = repair
         self.grid_minimum = grid_minimum
 
-    def _names(self) -> tuple[str, ...] | None:
+    def _fitted_columns(self) -> tuple[str, ...] | None:
         return tuple(getattr(self, "feature_names_in_", ())) or None
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -617,7 +620,7 @@ class GaussianClasses(ClassifierMethods, Release):
         ax.legend(fontsize="small", frameon=False)
         return ax
 
-    def _names(self) -> tuple[str, ...]:
+    def _fitted_columns(self) -> tuple[str, ...]:
         return self.columns
 
     @property

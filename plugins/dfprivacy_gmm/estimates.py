@@ -411,7 +411,7 @@ class Estimates:
             and radius < math.sqrt(d) * (1 - 1e-9)
             and self._least_mean_squared_norm() > _LONG * radius**2
         ):
-            note = "many rows exceed the radius and were scaled down, towards the middle of the bounds: use radius="
+            note = "many rows are longer than radius= and were scaled towards the middle of the bounds: use radius="
             doubts.append((None, f"{note}{d}**0.5"))
         return doubts
 

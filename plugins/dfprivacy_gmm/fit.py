@@ -524,8 +524,9 @@ def reliability_notes(fit: Fit, error: float, *, size: float, epsilon: float, m:
         )
     if fit.residual > m + 3 * math.sqrt(m):
         notes.append(
-            "The mixture does not describe the sketch: the data are not a mixture of that many Gaussians of this "
-            "shape (repeated values, or values at the bounds, also cause this), or the search missed the best fit."
+            "The mixture does not describe the sketch: the data are not a mixture of so many Gaussians with this "
+            "covariance type (repeated values, or values at the bounds, also cause this), or the search missed the "
+            "best fit."
         )
     if not fit.agreed:
         notes.append("No two searches ended in the same optimum: try restarts=20.")

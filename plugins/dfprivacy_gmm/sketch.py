@@ -101,7 +101,7 @@ class Sketch:
         return parts if self.whitener is None else parts @ self.whitener.T
 
     def with_sampling_covariance(self, mixture: Mixture) -> Sketch:
-        """Return the sketch with the whitener for the covariance that its values have if a mixture is true.
+        """Return the sketch with its whitener computed from the covariance that rows of a mixture give it.
 
         Notes
         -----

@@ -236,5 +236,5 @@ def test_rows_as_long_as_the_radius_are_named(scale, radius, noise, named):
         sums_of(scale * np.array([np.cos(angles), np.sin(angles)]).T, sd=(0.0, 0.0, noise))
     ).unreliable_groups(radius)
 
-    said = "many rows exceed the radius and were scaled down, towards the middle of the bounds"
+    said = "many rows are longer than radius= and were scaled towards the middle of the bounds"
     assert ((None, f"{said}: use radius=2**0.5") in d) is named
