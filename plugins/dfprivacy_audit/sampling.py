@@ -104,7 +104,7 @@ def audit_by_sampling(harness: Harness, samples: int = 30_000, enough: float = m
             if ranked[-1][0] > enough and (early := pair.proof(delta, _INTERIM_ERROR)).epsilon > enough:
                 return early
         worst = sorted(ranked, key=lambda each: -each[0])[:most]
-        pairs = [pair.drawn(harness, count) for _, pair in worst]
+        pairs = [pair.with_new_outputs(harness, count) for _, pair in worst]
     (last,) = pairs
     return last.proof(delta, ERROR / 2)
 
@@ -118,7 +118,7 @@ class _Pair:
     one: Sequence[Output]
     other: Sequence[Output]
 
-    def drawn(self, harness: Harness, samples: int) -> _Pair:
+    def with_new_outputs(self, harness: Harness, samples: int) -> _Pair:
         """Return the pair of tables with newly drawn outputs."""
         rows = tables(harness.case)[self.table]
         one, other = ([*_outputs(harness, with_first_row(rows, row), samples)] for row in self.rows)

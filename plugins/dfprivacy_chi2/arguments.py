@@ -20,7 +20,7 @@ __all__ = [
     "MARGIN_SHARE",
     "ROWS_TO_CALIBRATE",
     "TAU",
-    "check_not_tested",
+    "check_different_columns",
     "check_two_categories",
     "checked_rate",
     "checked_tau",
@@ -47,7 +47,7 @@ def check_two_categories(column: Column) -> None:
         )
 
 
-def check_not_tested(x: Column, by: Column) -> None:
+def check_different_columns(x: Column, by: Column) -> None:
     """Check that the column of groups is not the tested column."""
     if x.name == by.name:
         raise ArgumentError(f"by={by.name!r} is also the tested column.", "Use the column of the groups as by=.")
@@ -57,7 +57,7 @@ def public_groups(
     curator: Curator, x: Column, by: Column, groups: Sequence[Any] | None, *, most: int | None = 2
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:
     """Return the compared groups and their public sizes; raise an error if the sizes are private."""
-    check_not_tested(x, by)
+    check_different_columns(x, by)
     kept = chosen_groups(by, groups, most=most)
     sizes = curator.sizes(by, kept, least=1)
     if sizes is None:

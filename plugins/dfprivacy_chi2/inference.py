@@ -305,10 +305,10 @@ class UnitCircleTest:
         return self._null_hypothesis.critical_value(alpha, self.scale)
 
     @cached_property
-    def _null_hypothesis(self) -> nulls.Null:
+    def _null_hypothesis(self) -> nulls.CompositeNull:
         n1, n0 = self.sizes
         if self.margin == "invariant":
-            return nulls.Null((nulls.norm_given_margin(n1, n0, self.tau, round(self.rate * (n1 + n0))),))
+            return nulls.CompositeNull((nulls.norm_given_margin(n1, n0, self.tau, round(self.rate * (n1 + n0))),))
         return nulls.norm_null(n1, n0, self.tau, self.rate, complete=not self.omitted)
 
 

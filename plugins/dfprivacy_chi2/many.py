@@ -16,7 +16,7 @@ from dfprivacy import ArgumentError, NanPolicy, Probability, Range, Release, mec
 from dfprivacy.inference.planning import smallest_effect
 from dfprivacy.plotting import axes, forest_height, legend_below, text_color, wrap_label
 from dfprivacy_chi2 import nulls
-from dfprivacy_chi2.arguments import check_not_tested, check_two_categories, checked_rate, public_groups
+from dfprivacy_chi2.arguments import check_different_columns, check_two_categories, checked_rate, public_groups
 from dfprivacy_chi2.counts import Difference, Distance, UnitCircleNorm
 from dfprivacy_chi2.laws import Law, binomial_law
 from dfprivacy_chi2.tables import tight_sensitivity
@@ -194,7 +194,7 @@ class Comparison:
             return Difference(xs, self.by, self.groups, self.sizes, fill=self.fill)
         return UnitCircleNorm(xs, self.by, self.groups, self.sizes, self.tau, self.sensitivity, fill=self.fill)
 
-    def null_distribution(self, rate: nulls.Rate) -> nulls.Null | nulls.MissingRowsNull:
+    def null_distribution(self, rate: nulls.Rate) -> nulls.CompositeNull | nulls.MissingRowsNull:
         """Return the null distribution of a column's statistic, given what is known of its share of X = 1."""
         n1, n0 = self.sizes
         if self.statistic == "difference":
@@ -495,7 +495,7 @@ def check_chi2_many(
             raise ArgumentError(what, instead)
     for x, one in zip(xs, rates, strict=True):
         check_two_categories(x)
-        check_not_tested(x, by)
+        check_different_columns(x, by)
         checked_rate(one)
 
 

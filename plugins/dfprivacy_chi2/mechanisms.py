@@ -14,7 +14,7 @@ from dfprivacy_chi2.arguments import (
     MARGIN_SHARE,
     ROWS_TO_CALIBRATE,
     TAU,
-    check_not_tested,
+    check_different_columns,
     check_two_categories,
     checked_rate,
     public_groups,
@@ -175,7 +175,7 @@ def conclude_chi2_unitcircle(
 def check_unitcircle(x: Column, by: Column, *, margin: str, rate: Any, nan_policy: NanPolicy, **_: Any) -> None:
     """Check the arguments of `chi2_unitcircle` before anything is charged."""
     check_two_categories(x)
-    check_not_tested(x, by)
+    check_different_columns(x, by)
     rate = checked_rate(rate)
     if (margin == "private") != (rate is None) or (margin == "invariant" and isinstance(rate, tuple)):
         raise ArgumentError(
@@ -320,7 +320,7 @@ def check_chi2(
     x: Column, by: Column, *, method: Method, groups: Sequence[Any] | None, nan_policy: NanPolicy, **_: Any
 ) -> None:
     """Check the arguments of `chi2` before anything is charged."""
-    check_not_tested(x, by)
+    check_different_columns(x, by)
     if len(x.categories or ()) < 2 or len(by.categories or ()) < 2:  # noqa: PLR2004
         check_two_categories(x if len(x.categories or ()) < 2 else by)  # noqa: PLR2004
     if not by.public and (method == "signed" or groups is not None):

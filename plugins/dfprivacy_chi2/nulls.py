@@ -23,7 +23,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["MissingRowsNull", "Null", "Rate", "norm_given_margin", "norm_law", "norm_null", "share_nearest_half"]
+__all__ = [
+    "CompositeNull",
+    "MissingRowsNull",
+    "Rate",
+    "norm_given_margin",
+    "norm_law",
+    "norm_null",
+    "share_nearest_half",
+]
 
 Rate: TypeAlias = "float | tuple[float, float] | None"
 
@@ -34,7 +42,7 @@ _TANGENT_POINTS = np.linspace(0.0, 40.0, 81)  # y, in scales of the larger noise
 
 
 @dataclass(frozen=True)
-class Null:
+class CompositeNull:
     """Composite null hypothesis: a set of distributions of the statistic, which includes the true one."""
 
     laws: tuple[Law, ...]
@@ -131,7 +139,7 @@ def norm_law(n1: int, n0: int, tau: float, p1: float, p0: float, complete: tuple
     return binomial_law(lambda c11, c10: unit_circle_norm(c11, c10, n1, n0, tau, rows), *rows, p1, p0)
 
 
-def norm_null(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> Null:
+def norm_null(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True) -> CompositeNull:
     """Return the null hypothesis of the unit circle norm: its distributions under independence.
 
     Parameters
@@ -158,7 +166,7 @@ def norm_null(n1: int, n0: int, tau: float, rate: Rate, *, complete: bool = True
 
     constant = (Law(np.ones(1), np.ones(1)),) if rate is None else ()
     left = {(n1, n0)} if complete else {(n1, n0), (min(n1, n0),) * 2}
-    return Null((*constant, *(law(p, rows) for rows in sorted(left) for p in _share_grid(rate, n1 + n0))))
+    return CompositeNull((*constant, *(law(p, rows) for rows in sorted(left) for p in _share_grid(rate, n1 + n0))))
 
 
 def norm_given_margin(n1: int, n0: int, tau: float, m1: int, complete: tuple[int, int] | None = None) -> Law:

@@ -276,7 +276,7 @@ class Products:
         return float(self.values[0]) if self.counted else float(self.size or 0)
 
     @property
-    def noise(self) -> float:
+    def noise_sd(self) -> float:
         """Standard deviation of the noise in each sum."""
         return NoiseLaw(float(np.max(self.scales)), kind="cube", dimension=len(self.values)).standard_deviation
 
@@ -598,7 +598,7 @@ def _result_fields(
         "notes": tuple(notes),
         "count": products.rows,
         "missing": left,
-        "missing_standard_error": None if left is None else products.noise,
+        "missing_standard_error": None if left is None else products.noise_sd,
         "bounds": tuple((column.low, column.high) for column in products.columns),
         "clipped": products.beyond_bounds[0],
     }

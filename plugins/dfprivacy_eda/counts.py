@@ -67,7 +67,7 @@ class Cells:
 
     @classmethod
     def from_measurement(cls, measured: NoisyValue, size: int | None, columns: tuple[Column, ...]) -> Cells:
-        """Construct cells from a measurement; of a public number of rows, the remainder are in no cell."""
+        """Construct cells from a measurement; if the number of rows is public, all other rows are in no cell."""
         return cls.of_counts(measured.values, measured.law, size, columns, measured.id)
 
     @classmethod
@@ -79,7 +79,7 @@ class Cells:
         columns: tuple[Column, ...],
         identity: str | None = None,
     ) -> Cells:
-        """Construct cells from noisy counts; of a public number of rows, the remainder are in no cell."""
+        """Construct cells from noisy counts; if the number of rows is public, all other rows are in no cell."""
         left: tuple[float | None, float | None] = (None, None)
         if size is not None and not all(column.other for column in columns):
             left = size - float(raw.sum()), law.standard_deviation * float(np.sqrt(raw.size))
@@ -185,7 +185,7 @@ def check_histogram(column: Column, bins: Any, **_: Any) -> None:
 def histogram(
     curator: Curator, column: Column, bins: int | Sequence[float] = 10, *, nan_policy: NanPolicy = "omit"
 ) -> Cells:
-    """Count the values of a column in each bin between edges.
+    """Count the rows in each bin of a numeric column.
 
     Parameters
     ----------
@@ -693,7 +693,7 @@ class Categories(OfSums):
         return np.count_nonzero(sums)
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the largest change of the number of categories if one row changes, comes or goes."""
+        """Return the largest change of the number of categories if one row changes, or is added or removed."""
         return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 
@@ -714,7 +714,7 @@ class Values(OfRows):
         return len(np.unique(values[~rows.missing(column)] if self.omit else values))
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the largest change of the number of distinct values if one row changes, comes or goes."""
+        """Return the largest change of the number of distinct values if one row changes, or is added or removed."""
         return _distinct_change(self.columns, public) if relation == "replace_one" else 1.0
 
 

@@ -193,7 +193,7 @@ class Description(Statistics, TableResult):
 
 @dataclass(frozen=True)
 class JointSums:
-    """Noisy sums of several columns, measured as one vector with noise that is uniform in a random cube.
+    """Noisy sums of several columns, measured as one vector with noise that is uniform in a cube of random size.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class JointSums:
         told: Collection[str],
         share: Fraction,
     ) -> JointSums:
-        """Measure sums of the scaled values y, for degree 2 of 2y²-1, and the number of rows if it is private.
+        """Measure sums of scaled values, and of their squares for degree 2, and the number of rows if private.
 
         Where rows change, one without a value counts twice: it is then as far from others as these from each other.
         Rows beyond bounds have a part of their own: in the same vector each would widen the noise as a sum does.

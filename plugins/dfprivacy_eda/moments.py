@@ -52,7 +52,7 @@ class _SumStatistic(OfSums):
         self.columns = self.features.columns
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the largest change of the statistic if one row changes, comes or goes."""
+        """Return the largest change of the statistic if one row changes, or is added or removed."""
         return self.moved if relation == "replace_one" else 1.0
 
 
@@ -120,7 +120,7 @@ class Total(_SumStatistic):
         self.moved = max(self.ends[0] - self.ends[1], 1.0 if gaps else 0.0)
 
     def value(self, sums: NDArray[np.float64]) -> float:
-        """Compute the sum over the largest absolute value from the sums of (1+y)/2 and (1-y)/2, y in [-1, 1]."""
+        """Compute the scaled sum of the column from its sums of (1+y)/2 and (1-y)/2, for y scaled to [-1, 1]."""
         return float(sums @ np.array(self.ends))
 
 
@@ -182,7 +182,7 @@ def _measure_mean(curator: Curator, column: Column, nan_policy: NanPolicy, *, al
     guess = _measure_moments(curator, column, nan_policy, degree=1, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
-    t = float(guess.estimate.y[0])
+    t = float(guess.estimate.scaled_mean[0])
     joined = _replace_sum(guess, curator.measure(Centred(column, gaps, t)), 2.0, 1)
     joined.map[1] += t * joined.map[0]
     joined.start[1] = t * joined.start[0]
@@ -207,7 +207,7 @@ def _measure_variance(curator: Curator, column: Column, nan_policy: NanPolicy) -
     guess = _measure_moments(curator, column, nan_policy, share=share)
     if not any(law.scale for law in guess.laws):
         return guess
-    rows, t = max(guess.noisy_value("count"), 1.0), float(guess.estimate.y[0])
+    rows, t = max(guess.noisy_value("count"), 1.0), float(guess.estimate.scaled_mean[0])
     v = min(max(float(guess.estimate.second[0]) / rows - t**2, 0.0), 1.0)
     scale = (2 + 4 * abs(t) * bool(gaps)) / (float(share) * curator.epsilon * rows)
     spread = Spread(column, gaps, (max(t - _GUESS_SCALES * scale, -1.0), min(t + _GUESS_SCALES * scale, 1.0)), v)

@@ -76,7 +76,7 @@ def _standard_error_label(curator: Curator, what: str, *assumed: str) -> str:
 
 
 def _expected_error(sums: Sums, name: str, rows: float) -> tuple[float, float]:
-    """Return the expected standard error of a statistic, in its units and relative to the statistic."""
+    """Return the expected standard error of a statistic, in absolute and in relative terms."""
     error = sums.typical_sums(rows).error(name)
     sd = SD * sums.column.half
     return error, error / {"sum": rows * sd, "var": sd * sd, "count": rows, "missing": rows}.get(name, sd)
@@ -247,7 +247,7 @@ def _plan_nunique(curator: Curator, column: Column, **_: Any) -> Findings:
 
 
 def _plan_bounds(curator: Curator, columns: tuple[Column, ...], **_: Any) -> Findings:
-    """Return the rows needed to detect an interval, and the expected relative error of a tenth of the rows."""
+    """Return the rows needed to detect an interval, and the relative error of a count of a tenth of the rows."""
     error = noise_sd(curator)
     return {
         "approximate number of rows for an interval to be detected": threshold(error / math.sqrt(2), len(columns)),
@@ -354,7 +354,7 @@ def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], 
 def _statistic_error(
     curator: Curator, measured: TableMeasurement, name: str, statistic: str
 ) -> tuple[float, float]:
-    """Return the expected standard error of a statistic of a column, in its units and as a relative error."""
+    """Return the expected standard error of a statistic of a column, in absolute and in relative terms."""
     n, column = assumed_rows(curator), measured.columns[name]
     if (share := quantile_share(statistic)) is not None:
         error, _ = _quantile_errors(measured.trees[name], column, [share], n)

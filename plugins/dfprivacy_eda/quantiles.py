@@ -77,7 +77,7 @@ class RankOfLeaf(OfSums):
         return ranks
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return the largest change of a score if one row changes, comes or goes."""
+        """Return the largest change of a score if one row changes, or is added or removed."""
         most = 1.0 if relation == "replace_one" else max(self.q, 1 - self.q)
         return most if norm == math.inf else most * self.dimension ** (1 / norm)
 

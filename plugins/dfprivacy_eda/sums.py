@@ -70,14 +70,14 @@ class StatisticDraws:
     mid: float
 
     @cached_property
-    def y(self) -> Array:
+    def scaled_mean(self) -> Array:
         """Mean of y, the values of the column scaled from its bounds to [-1, 1]."""
         return np.clip(self.first / np.maximum(self.count, 1), -1, 1)
 
     @property
     def mean(self) -> Array:
         """Mean of the column, in its units and within its bounds."""
-        return self.mid + self.half * self.y
+        return self.mid + self.half * self.scaled_mean
 
     @property
     def sum(self) -> Array:
@@ -87,7 +87,7 @@ class StatisticDraws:
     @property
     def _square(self) -> Array:
         n = np.maximum(self.count, 2)
-        raw = self.second / n - self.y**2
+        raw = self.second / n - self.scaled_mean**2
         # What was released below 0 is 0: draws reach as far above that as they do of what was released.
         raw = raw - np.minimum(np.median(raw, axis=-1, keepdims=True), 0)
         return np.asarray(np.clip(raw, 0, 1) * n / (n - 1))

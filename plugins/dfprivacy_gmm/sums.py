@@ -162,7 +162,7 @@ def measure_sums(
     queries: Queries = "jointly",
     limited: bool = False,
 ) -> MeasuredSums:
-    """Measure sums of columns and products of two, and private numbers of rows, of all rows or by group.
+    """Measure sums of columns and of products of two columns, and numbers of rows if these are private.
 
     Parameters
     ----------
