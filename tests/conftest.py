@@ -42,12 +42,13 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Look for no garbage among modules and tests, which live as long as the suite: that takes long."""
+    """Look for no garbage among modules and tests, which live as long as the suite, and seldom among the rest."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000)
         gc.enable()
 
 

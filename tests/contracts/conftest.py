@@ -211,8 +211,8 @@ def asked_of():
 def pytest_generate_tests(metafunc):
     """Run a test of a question once for each case, and one of a method for the first case of each.
 
-    And for the first case of each method that tests on a side. A test of how rows are read asks half of the first
-    cases of methods and of those that are refused there, and an eighth of the others; each test asks others.
+    And for the first case of each method that tests on a side. A test of how rows are read asks a third of the
+    first cases of methods and of those that are refused there, and a twelfth of the others; each test asks others.
     """
     test, first = metafunc.function.__name__, {id(each) for each in first_questions()}
     for name, every in asked_of().items():
@@ -220,7 +220,7 @@ def pytest_generate_tests(metafunc):
             asked = []
             for each in every:
                 known = id(each) in first or reasons(test, str(each))
-                marks = () if name not in THINNED else (pytest.mark.one_in(2 if known else 8),)
+                marks = () if name not in THINNED else (pytest.mark.one_in(3 if known else 12),)
                 asked.append(pytest.param(each, id=str(each), marks=marks))
             metafunc.parametrize(name, asked)
 

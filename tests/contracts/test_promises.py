@@ -142,7 +142,7 @@ def tables(n):
     return [made(rng, n) for _ in range(1 + RUNS)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.statistical
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize(
