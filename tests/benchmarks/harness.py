@@ -1,4 +1,4 @@
-"""What all benchmarks share: tables by name, with what measures their rows, and what measures and pictures need.
+"""What all benchmarks share: tables by name, with what measures their rows, and what measures need.
 
 A module of benchmarks makes its tables known, a case each, and is called with the name of one:
 
@@ -51,8 +51,7 @@ Ints = NDArray[np.integer[Any]]
 Bools = NDArray[np.bool_]
 Rng = np.random.Generator
 
-HERE = Path(__file__).parent
-FOLDER = HERE / "results"
+FOLDER = Path(__file__).parent / "results"
 PACKAGES = ("dfprivacy", "numpy", "scipy", "pandas", "polars", "pyarrow", "opendp")
 DATA = Path(os.environ.get("DFPRIVACY_TEST_DATA", ""))
 """The folder of public tables that are not shipped: adult.csv, housing.csv and winequality-white.csv, of UCI."""
@@ -60,11 +59,10 @@ DATA = Path(os.environ.get("DFPRIVACY_TEST_DATA", ""))
 
 @dataclass(frozen=True)
 class Case:
-    """The columns of a table, or of several of one measure; the measure, which yields their rows; a picture."""
+    """The columns of a table, and the measure, which yields its rows."""
 
-    columns: dict[str, tuple[str, ...]]
+    columns: tuple[str, ...]
     measure: Callable[..., Iterable[Row]]
-    draw: Callable[[], object] | None = None
 
 
 class Tables:
@@ -73,31 +71,19 @@ class Tables:
     def __init__(self, about: str | None) -> None:
         self.about, self.cases = about, dict[str, Case]()
 
-    def add(self, *columns: str, name: str = "", draw: Any = None, **several: tuple[str, ...]) -> Any:
-        """Make the table of a measure known, with what draws it when kept.
-
-        Several tables may come of one measure, which then yields the name of one before each row, in their order.
-        """
+    def add(self, *columns: str, name: str = "") -> Any:
+        """Make the table of a measure known, by a name, or by the measure's."""
 
         def known(measure: Any) -> Any:
-            own = name or measure.__name__
-            self.cases[own] = Case(several or {own: columns}, measure, draw)
+            self.cases[name or measure.__name__] = Case(columns, measure)
             return measure
 
         return known
 
-    def rows(self, name: str, **sizes: Any) -> Iterator[tuple[str, Row]]:
-        """Measure a case; the table of each row, and the row."""
-        case = self.cases[name]
-        for row in case.measure(**sizes):
-            yield (name, row) if list(case.columns) == [name] else (str(row[0]), row[1:])
-
     def main(self) -> None:
         """Measure what the command line names, print it and keep it."""
-        parser = argparse.ArgumentParser(
-            description=self.about, formatter_class=argparse.RawDescriptionHelpFormatter
-        )
-        parser.add_argument("--redraw", action="store_true", help="draw what is kept, and measure nothing")
+        layout = argparse.RawDescriptionHelpFormatter
+        parser = argparse.ArgumentParser(description=self.about, formatter_class=layout)
         parser.add_argument("--resume", type=Path, metavar="FILE", help="keep parts here, and go on from there")
         names = parser.add_subparsers(dest="name", required=True, metavar="TABLE")
         for name, case in self.cases.items():
@@ -107,15 +93,10 @@ class Tables:
                 one.add_argument(f"--{size.name}", type=type(size.default), default=size.default)
         asked = vars(parser.parse_args())
         parts.read(asked.pop("resume"))
-        case, redraw = self.cases[asked["name"]], asked.pop("redraw")
-        measured = itertools.groupby(self.rows(**asked), lambda each: each[0])
-        for name, rows in measured if not redraw else ():
-            with recorded(name, *case.columns[name]) as row:
-                for _, cells in rows:
-                    row(*cells)
-            print()
-        if case.draw:
-            case.draw()
+        name = asked.pop("name")
+        with recorded(name, *self.cases[name].columns) as row:
+            for cells in self.cases[name].measure(**asked):
+                row(*cells)
         sys.exit(problem.count > 0)
 
 
@@ -270,44 +251,3 @@ def peer(library: str) -> Path | None:
             problem(f"pip could not install {library}: {done.stderr.strip()[-500:]}")
             return None
     return python
-
-
-# Pictures
-
-GREY = "#808080"  # is read on light and on dark
-
-
-Line = tuple[Any, Any, str, dict[str, Any]]  # x, y, style, and what it is named
-
-
-def draw(name: str, size: tuple[float, float], panels: dict[str, list[Line]], **asked: Any) -> None:
-    """Draw a picture of the documents, a panel by title, in inks that are read on light and on dark.
-
-    Asked for are its number of ``columns``, labels ``x`` and ``y``, a dotted ``level``, which panel has the legend
-    (``legend``; None: each), and what `Axes.set` takes.
-    """
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    inked = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
-    mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "dfprivacy", "font.family": "sans-serif"}
-    mpl.rcParams |= {**dict.fromkeys(inked, GREY), "axes.titlesize": "small", "axes.facecolor": "none"}
-    columns, level, chosen = asked.pop("columns", len(panels)), asked.pop("level", None), asked.pop("legend", 0)
-    x, y = asked.pop("x", ""), asked.pop("y", "")
-    form = {"sharey": True, "layout": "constrained", "squeeze": False}
-    figure, axes = plt.subplots(-(-len(panels) // columns), columns, figsize=size, **form)
-    for at, (ax, (title, lines)) in enumerate(zip(axes.flat, panels.items(), strict=True)):
-        for xs, ys, style, named in lines:
-            ax.plot(xs, ys, style, **named)
-        if level is not None:
-            ax.axhline(level, color=GREY, ls=":")
-        ax.set(title=title, **asked)
-        ax.minorticks_off()
-        if chosen in {None, at}:
-            ax.legend(fontsize="x-small", frameon=False, labelcolor=GREY)
-    figure.supxlabel(x, color=GREY)
-    figure.supylabel(y, color=GREY)
-    file = HERE.parents[1] / "docs/pictures" / f"{name}.svg"
-    figure.savefig(file, transparent=True, metadata={"Date": None})

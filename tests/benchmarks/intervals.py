@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from operator import add, sub, truediv
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,9 @@ import pandas as pd
 from designs import DATA as KINDS
 from designs import Design, designs, exceeds
 from harness import Array, Bools, Rng, Rows, Tables, answers, grouped, parts, problem, protected
-from real import Table
+from real import ALL, BOUNDS, HOUSES, POOR, ROOMS, USED, Table, read
 from real import tables as real_tables
-from scipy import stats
 
-import dfprivacy as dp
 from dfprivacy.inference.counts import NoisyCounts, arcsine_share, difference, odds_ratio, ratio, share_of_angle
 from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
@@ -50,7 +47,7 @@ def columns() -> Iterator[tuple[str, Table]]:
     """Columns of numbers, each a table of its own, and of some a tenth of the values missing."""
     for table in real_tables():
         for name, ends in table.bounds.items():
-            one = Table(name, table.frame[[name]].astype(float), {name: ends}, {}, {})
+            one = Table(name, table.frame[[name]].astype(float), {name: ends}, {})
             yield f"{table.name}: {name}", one
             if name in GAPPY:
                 gone = pd.Series(np.random.default_rng(1).random(len(one.frame)) < 0.1)
@@ -260,28 +257,6 @@ def inference_curves(runs: int = 300) -> Rows:
         yield n, intervals, f"{epsilon:g}", ", ".join(rates[:4]), *rates[4:], width
 
 
-SURVIVAL = (
-    *((50, 0.5, 1.0, 1.0), (228, 0.5, 1.0, 1.0), (2000, 0.5, 0.5, 1.0), (1000, 0.2, 1.0, 1.0)),
-    *((228, 0.5, 1.0, 1.6), (500, 0.5, 1.0, 1.6), (2000, 0.5, 0.5, 1.3), (1000, 0.2, 1.0, 1.5)),
-)
-
-
-@tables.add("rows", "first group", "ε", "hazard ratio", "private groups", "public groups")
-def inference_survival(runs: int = 1000) -> Rows:
-    """How often the survival test rejects at 5%: levels where the hazard ratio is 1, else powers."""
-    rng, terms = np.random.default_rng(51), {"categories": {"g": [0, 1], "died": [False, True]}}
-    for n, of_first, epsilon, hazard in SURVIVAL:
-        group = (np.arange(n) >= round(of_first * n)).astype(int)
-        drawn = (times(rng, n, np.where(group == 0, 1.0, hazard)) for _ in range(runs))
-        frames, found = [pd.DataFrame({"time": t, "died": event, "g": group}) for t, event in drawn], []
-        for public in ((), ("g",)):
-            with seeded_noise(51):
-                view = grouped(frames, public, bounds={"time": (0, 1020)}, **terms)
-                told = answers(view, "survival_test", "time", "died", "g", epsilon=epsilon)
-            found.append(np.mean([each.pvalue <= 0.05 for each in told]))
-        yield n, f"{of_first:.0%}", f"{epsilon:g}", f"{hazard:g}", *(f"{rate:.3f}" for rate in found)
-
-
 def trial(rng: Rng, n: int, ratio: float, share: float, shape: float, censored: float) -> pd.DataFrame:
     """Times of two groups, up to 1, of which a part is censored, half of it at the end."""
     group = (rng.random(n) >= share).astype(int)
@@ -318,119 +293,6 @@ def inference_hazards(runs: int = 1000) -> Rows:
         )
         last = f"{np.mean(rejected):.3f}", f"{np.median(np.array(noise)[quiet]):.0%}"
         yield n, f"{epsilon:g}", *shown, f"{np.mean(warned):.0%}", *last
-
-
-# Arithmetic on releases
-
-
-def mixed(rng: Rng, rows: int = 1000) -> pd.DataFrame:
-    """Two numbers that go together, and two kinds of groups that do as well."""
-    x = rng.normal(size=rows)
-    y = 0.5 * x + np.sqrt(1 - 0.5**2) * rng.normal(size=rows)
-    g = rng.random(rows) < 0.4
-    h = np.where(rng.random(rows) < 0.3 + 0.2 * g, "u", "v")
-    columns = {"x": (3 + x + 0.5 * g).clip(0, 8), "y": (2 + y).clip(0, 8), "g": np.where(g, "a", "b"), "h": h}
-    return pd.DataFrame(columns)
-
-
-def combined(f: Callable[..., float], *releases: Any, **named: Any) -> Any:
-    """Combine the estimates of t-tests."""
-    return dp.combine(lambda *every: f(*(each.estimate for each in every)), *releases, **named)
-
-
-def means(view: Any, e: float) -> tuple[Any, Any]:
-    """Two answers about the same rows."""
-    return view.ttest("x", epsilon=e), view.ttest("y", epsilon=e)
-
-
-def groups(view: Any, e: float) -> tuple[Any, Any]:
-    """Two answers about other rows."""
-    found = view.group_by("g").ttest("x", epsilon=e)
-    return found["a"], found["b"]
-
-
-def again(view: Any, e: float, **named: Any) -> Any:
-    """Add one answer to another about the same column."""
-    return combined(add, view.ttest("x", epsilon=e), view.ttest("x", epsilon=e, **named))
-
-
-def of_counts(f: Callable[..., float], v: Any, e: float) -> Any:
-    """Compute something of the four counts of two columns."""
-    return dp.combine(lambda counts: f(*np.ravel(counts.raw)), v.crosstab("g", "h", epsilon=e))
-
-
-def twice(a: float, b: float) -> float:
-    """A difference in units of the sum."""
-    return (a - b) / (a + b)
-
-
-def apart(a: float, b: float, c: float, d: float) -> float:
-    """Difference of two shares of the four counts of a table."""
-    return float(a / (a + b) - c / (c + d))
-
-
-def log_odds(a: float, b: float, c: float, d: float) -> float:
-    """Log odds ratio of the four counts of a table."""
-    return float(np.log(a * d / b / c))
-
-
-def slope_of(v: Any, e: float) -> Any:
-    """The slope of a regression."""
-    return dp.combine(lambda fit: fit.params["x"], v.ols("y ~ x", epsilon=e))
-
-
-Asked = dict[str, tuple[float, Callable[[Any, float], Any]]]
-OF_TABLES: Asked = {
-    "ttest(x) - ttest(y)": (0.2, lambda v, e: sub(*means(v, e))),
-    "ttest(x) / ttest(y)": (0.2, lambda v, e: truediv(*means(v, e))),
-    "the same, the divisor 4 standard errors from 0": (0.03, lambda v, e: truediv(*means(v, e))),
-    "(a - b) / (a + b), each release twice": (0.2, lambda v, e: combined(twice, *means(v, e))),
-    "ttest(x) + ttest(x, popmean=3): one measurement": (0.2, lambda v, e: again(v, e, popmean=3)),
-    "ttest(x) + ttest(x), fresh: two measurements": (0.2, lambda v, e: again(v, e, fresh=True)),
-    "group a - group b, of one answer by group": (0.5, lambda v, e: combined(sub, *groups(v, e))),
-    "share(h = u) where g = a, less that where g = b": (0.5, partial(of_counts, apart)),
-    "log odds ratio of crosstab(g, h)": (0.5, partial(of_counts, log_odds)),
-    "slope of ols(y ~ x), two stages": (5.0, slope_of),
-    "refine(ttest(x)), measured twice": (0.2, lambda v, e: v.refine(v.ttest("x", epsilon=e), epsilon=e)),
-}
-PEOPLE: dict[str, Any] = {"covers": "population"}
-OF_PEOPLE: Asked = {  # the truth of a population, and the question
-    "ttest(x), group a - group b: other rows": (0.5, lambda v, e: combined(sub, *groups(v, e), **PEOPLE)),
-    "ttest(x) - ttest(y): the same rows": (1.2, lambda v, e: combined(sub, *means(v, e), **PEOPLE)),
-}
-
-
-@tables.add("what", "for", "ε", "covers", "noise", "refused")
-def combine_coverage(runs: int = 100) -> Rows:
-    """`dp.combine`, arithmetic and `view.refine`, for one table that is measured anew, or for the population.
-
-    "Noise" is the spread of the value over the runs, over the mean of the standard errors that it says.
-    """
-    terms = {"bounds": {"x": (0, 8), "y": (0, 8)}, "categories": {"g": ["a", "b"], "h": ["u", "v"]}}
-
-    def found(ask: Callable[[Any, float], Any], df: pd.DataFrame, epsilon: float) -> Any:
-        try:
-            return ask(protected(df, **terms), epsilon)
-        except dp.ArgumentError:
-            return None
-
-    def shown(results: list[Any], truth: float) -> list[str]:
-        given = [each for each in results if each is not None]
-        inside = np.mean([each.low <= truth <= each.high for each in given])
-        said = np.mean([np.hypot(each.noise_standard_error, each.sampling_standard_error or 0) for each in given])
-        spread = np.std([each.estimate for each in given])
-        return [f"{inside:.3f}", f"{spread / said:.2f}", f"{1 - len(given) / len(results):.0%}"]
-
-    df = mixed(np.random.default_rng(83))
-    for what, (epsilon, ask) in OF_TABLES.items():
-        truth = ask(protected(df, **terms), 10**5).estimate
-        told = parts(what, lambda ask=ask, e=epsilon, t=truth: shown([found(ask, df, e) for _ in range(runs)], t))
-        yield what, "the table", f"{epsilon:g}", *told
-    for (what, (truth, ask)), epsilon in itertools.product(OF_PEOPLE.items(), (0.5, 20.0)):
-        rng = np.random.default_rng(89)
-        of = parts(f"{what}, {epsilon}", lambda ask=ask, e=epsilon, t=truth, rng=rng: shown(
-            [found(ask, mixed(rng), e) for _ in range(runs)], t))  # fmt: skip
-        yield what, "the population", f"{epsilon:g}", *of
 
 
 # Everyday inference, asked as a user asks it
@@ -502,88 +364,93 @@ def inference_asked(runs: int = 200) -> Rows:
         yield name, len(given), len(of) - len(given), *shown, f"{noted:.0%}", *ends
 
 
-def zeros(rng: Rng, n: int, first: Any, shift: float) -> Array:
-    """Mostly zeros: a tenth are not, of the first group more."""
-    return np.where(rng.random(n) < 0.1 + shift * first, rng.exponential(size=n), 0.0)
+# Regression
 
-
-def shifted(draw: Callable[[Rng, int], Array]) -> Callable[..., Array]:
-    """Values of which those of the first group are shifted."""
-    return lambda rng, n, first, shift: draw(rng, n) + shift * first
-
-
-LAWS: dict[str, tuple[Callable[..., Array], tuple[float, float], str]] = {  # draws, bounds, and what it is called
-    "t2": (shifted(lambda rng, n: rng.standard_t(2, n)), (-20, 20), "t(2), in ±20"),
-    "lognormal": (shifted(lambda rng, n: rng.lognormal(size=n)), (0, 30), "lognormal, in 0 to 30"),
-    "zeros": (zeros, (0, 10), "10% not 0, in 0 to 10"),
-    "normal": (shifted(lambda rng, n: rng.normal(size=n)), (-5, 5), "normal, in ±5"),
+THREE, SHARPER = [0.5, -0.3, 0.0], {"n": 1000, "beta": [1.0, 2.0], "x": 4.0, "y": 15.0}
+LINES: dict[str, dict[str, Any]] = {
+    "1 regressor": {"n": 1000, "beta": [0.5]},
+    "1 regressor, n 5000": {"n": 5000, "beta": [0.5]},
+    "3 regressors, n 2000": {"n": 2000, "beta": THREE},
+    "3 regressors, n 5000": {"n": 5000, "beta": THREE},
+    "3 regressors, n 20000": {"n": 20_000, "beta": THREE},
+    "3, correlation .9, n 20000": {"n": 20_000, "beta": THREE, "rho": 0.9},
+    "8 regressors, n 20000": {"n": 20_000, "beta": [0.3, -0.3, 0.3, -0.3, 0.0, 0.0, 0.2, 0.1]},
+    "uneven residuals, n 50000": {"n": 50_000, "beta": [0.5], "errors": "uneven", "y": 9.0},
+    "t(3) residuals, n 2000": {"n": 2000, "beta": [0.5], "errors": "t3", "y": 20.0},
+    "rows come and go, n 5000": {"n": 5000, "beta": THREE, "neighbors": "add_remove"},
+    "a fifth missing, n 5000": {"n": 5000, "beta": THREE, "missing": 0.2},
+    **{f"x in ±4, y in ±15, n 1000, epsilon {e}": {**SHARPER, "epsilon": e} for e in (1, 2, 5, 10)},
+    "logistic, 1 regressor, n 1000": {"n": 1000, "beta": [0.5], "shift": -1.0},
+    "logistic, 1 regressor, n 5000": {"n": 5000, "beta": [0.5], "shift": -1.0},
+    "logistic, 3 regressors, n 20000": {"n": 20_000, "beta": [0.5, -0.5, 0.0], "shift": -1.0},
+    "logistic, rare (5 %), n 20000": {"n": 20_000, "beta": [0.5, -0.5, 0.0], "shift": -3.2},
+    "logistic, strong, n 20000": {"n": 20_000, "beta": [1.5, -1.0, 0.0], "shift": -1.0},
 }
-POWERS = (  # test, law, shift, ε, and rows with the expected powers of the first two, where they were computed
-    ("mannwhitneyu", "normal", 1.0, 1.0, {40: ".57, .61"}),
-    ("mannwhitneyu", "t2", 1.0, 1.0, {60: ".57, .60", 120: ".88, .92"}),
-    ("mannwhitneyu", "lognormal", 0.5, 1.0, {120: ".71, .78", 240: ".97, .98"}),
-    ("mannwhitneyu", "zeros", 0.15, 1.0, {200: ".41, .37", 400: ".88, .80"}),
-    ("kruskal", "normal", 1.0, 1.0, {90: ""}),
-    ("kruskal", "t2", 1.0, 1.0, {120: "", 240: ""}),
-    ("kruskal", "lognormal", 0.5, 1.0, {240: "", 480: ""}),
-    ("kruskal", "zeros", 0.15, 1.0, {400: "", 800: ""}),
-    ("wilcoxon", "normal", 1.0, 1.0, {20: ".65, .79"}),
-    ("wilcoxon", "normal", 0.5, 0.1, {200: ".31, .67"}),
-    ("wilcoxon", "t2", 0.5, 1.0, {60: "", 120: ""}),
-    ("wilcoxon", "lognormal", 0.5, 1.0, {60: "", 120: ""}),
-    ("wilcoxon", "zeros", 0.15, 1.0, {200: "", 400: ""}),
-)
 
 
-def of_groups(name: str, law: str, shift: float, n: int, epsilon: float, rng: Rng, runs: int) -> list[float]:
-    """Compare two groups, or three of which two are alike: how often do private, public, means and scipy reject?"""
-    k, (draw, ends, _), said = 2 if name == "mannwhitneyu" else 3, LAWS[law], {"by": "g", "epsilon": epsilon}
-    group = np.arange(n) % k
-    every = [pd.DataFrame({"x": draw(rng, n, group == 0, shift).clip(*ends), "g": group}) for _ in range(runs)]
-    private, public = (
-        grouped(every, of, bounds={"x": ends}, categories={"g": list(range(k))}) for of in ((), ("g",))
-    )
-    by_means = private.ttest if k == 2 else private.anova
-    answers = [getattr(private, name)("x", **said), getattr(public, name)("x", **said), by_means("x", **said)]
-    exact = [getattr(stats, name)(*(df.x[group == each] for each in range(k))).pvalue for df in every]
-    return rejecting(answers, exact)
+def drawn(rng: Rng, cell: dict[str, Any]) -> pd.DataFrame:
+    """Draw a table."""
+    n, beta, rho = cell["n"], np.array(cell["beta"]), cell.get("rho", 0.0)
+    x = np.sqrt(1 - rho) * rng.normal(size=(n, len(beta))) + np.sqrt(rho) * rng.normal(size=(n, 1))
+    x = x.clip(-2.999, 2.999)
+    df = pd.DataFrame(x, columns=[f"x{i}" for i in range(len(beta))])
+    if "shift" in cell:
+        return df.assign(y=rng.random(n) < 1 / (1 + np.exp(-(cell["shift"] + x @ beta))))
+    errors = cell.get("errors", "")
+    residuals = rng.standard_t(3, n) / np.sqrt(3) if errors == "t3" else rng.normal(size=n)
+    if errors == "uneven":
+        residuals *= np.sqrt(0.25 + 0.75 * x[:, 0] ** 2)
+    df["y"] = x @ beta + residuals
+    if "missing" in cell:
+        df.loc[rng.random(n) < cell["missing"], "x0"] = np.nan
+    return df
 
 
-def of_pairs(law: str, shift: float, n: int, epsilon: float, rng: Rng, runs: int) -> list[float]:
-    """Compare pairs by ranks, by signs, by their mean and by scipy; values of the first column are shifted."""
-    draw, (low, high), _ = LAWS[law]
-
-    def table() -> pd.DataFrame:
-        x, z = (draw(rng, n, np.full(n, first), shift).clip(low, high) for first in (True, False))
-        z = np.zeros(n) if law in {"normal", "t2"} else z  # then the differences themselves follow the law
-        return pd.DataFrame({"x": x, "z": z, "apart": x - z})
-
-    every = [table() for _ in range(runs)]
-    ends = {"x": (low, high), "z": (low, high), "apart": (low - high, high - low)}
-    view = grouped(every, bounds=ends)
-    answers = [view.wilcoxon("x", "z", method=method, epsilon=epsilon) for method in ("rank", "sign")]
-    exact = [stats.wilcoxon(df.apart, zero_method="pratt").pvalue for df in every]
-    return rejecting([*answers, view.ttest("apart", epsilon=epsilon)], exact)
+def fitted(df: pd.DataFrame, cell: dict[str, Any], seed: int) -> tuple[Any, list[Array]]:
+    """Ask a table for its regression; the answer, and the low and high ends, slopes and errors of all."""
+    names, wide, logistic = [f"x{i}" for i in range(len(cell["beta"]))], cell.get("x", 3.0), "shift" in cell
+    high = cell.get("y", 5.0)
+    bounds = dict.fromkeys(names, (-wide, wide)) | ({} if logistic else {"y": (-high, high)})
+    categories = {"y": [False, True]} if logistic else {}
+    view = protected(df, bounds=bounds, categories=categories, neighbors=cell.get("neighbors", "replace_one"))
+    with seeded_noise(seed):
+        fit = (view.logit if logistic else view.ols)("y", names, epsilon=cell.get("epsilon", 1), fresh=True)
+    parts = fit.low, fit.high, fit.params, fit.bse
+    return fit, [np.array([values[name] for name in names], dtype=float) for values in parts]
 
 
-def rejecting(answers: list[Any], exact: list[float]) -> list[float]:
-    """How often each rejects, scipy last."""
-    ours = (float(np.mean([each.rejected for _, each in one.items()])) for one in answers)
-    return [*ours, float(np.mean(np.array(exact) <= 0.05))]
+@tables.add("cell", "coverage", "standard error", "rmse", "informative")
+def regression(runs: int = 200) -> Rows:
+    """Linear and logistic regression: 95% intervals of slopes, their median standard error, and their errors."""
+    for name, cell in LINES.items():
+        rng, beta, told = np.random.default_rng(1), np.array(cell["beta"]), []
+        for seed in range(runs):
+            fit, (low, high, params, bse) = fitted(drawn(rng, cell), cell, seed)
+            told.append(((low <= beta) & (beta <= high), bse, params - beta, fit.informative))
+        inside, errors, missed, informative = zip(*told, strict=True)
+        shown = np.median(errors), np.sqrt(np.nanmean(np.square(missed)))
+        yield name, f"{np.mean(inside):.3f}", *(f"{each:.4f}" for each in shown), f"{np.mean(informative):.2f}"
 
 
-@tables.add(
-    *("asked", "data", "shift", "rows", "ε", "private groups, or ranks", "public groups, or signs", "by means"),
-    *("no noise", "expected of the first two"),
-)
-def inference_powers(runs: int = 200) -> Rows:
-    """Rank tests at level .05, of tables whose tails, skewness or zeros a mean does not bear."""
-    cells = [(*cell, n, expected) for *cell, sizes in POWERS for n, expected in sizes.items()]
-    for at, (name, law, shift, epsilon, n, expected) in enumerate(cells):
-        rng = np.random.default_rng((61, at))
-        asked = of_pairs if name == "wilcoxon" else partial(of_groups, name)
-        found = parts(f"{name} {law} {shift} {n} {epsilon}", partial(asked, law, shift, n, epsilon, rng, runs))
-        yield name, LAWS[law][2], f"{shift:g}", n, f"{epsilon:g}", *(f"{each:.2f}" for each in found), expected
+@tables.add("formula", "ε", "regressor", "private", "95% interval", "on the rows", "says")
+def price() -> Rows:
+    """What predicts the price of a house, of 506 districts of Boston: each answer of docs/howto/price.md, once."""
+    table = read("housing.csv", HOUSES)
+    if table is None:
+        return
+    df = table[list(USED)].rename(columns=USED)
+    view = protected(df, epsilon=100, bounds=BOUNDS, categories={"river": [0, 1]})
+    print(view.explain("ols", ROOMS, epsilon=2))
+    print(view.power(("ols", POOR), epsilon=[0.5, 1, 2, 5], assume={"effect": 1.0, "spread": 6}, runs=100))
+    for formula, epsilon in ((POOR, 1), (POOR, 5), (ROOMS, 1), (ROOMS, 5), (ROOMS, 20), (ALL, 5), (ALL, 20)):
+        fit = view.ols(formula, epsilon=epsilon)
+        names = [name for name in fit.params if name != "Intercept"]
+        X = np.column_stack([np.ones(len(df)), *(df["river" if name.startswith("C(") else name] for name in names)])
+        exact = np.linalg.lstsq(X.astype(float), df["price"].to_numpy(), rcond=None)[0][1:]
+        for name, value in zip(names, exact.tolist(), strict=True):
+            found = "none" if fit.params[name] is None else f"{fit.params[name]:.2f}"
+            says, ends = "informative" if fit.informative else "uninformative", (fit.low[name], fit.high[name])
+            yield formula, f"{epsilon:g}", name, found, "{:.2f} to {:.2f}".format(*ends), f"{value:.2f}", says
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How often tests of means, ranks and independence reject what is true, by simulation.
+"""How often tests reject what is true, by simulation; of kernels and distances, how often intervals hold, too.
 
     python tests/benchmarks/levels.py levels_ttest --runs 1000
 
@@ -16,26 +16,34 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from designs import DATA, LEVELS, Design, designs, exceeds
-from harness import Array, Rng, Rows, Tables, answers, grouped, parts, problem
+from harness import Array, Rng, Rows, Tables, answers, parts, problem, protected
 from scipy.special import bdtrc, ndtr
 
+import dfprivacy as dp
 from dfprivacy.inference.engine import infer
 from dfprivacy.inference.groups import mean, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.inference.notes import is_unreliable, skewness, worst_pvalue
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.testing import seeded_noise
+from dfprivacy_kernel import law
+from dfprivacy_kernel.moments import FEW
+from dfprivacy_kme import release
 from dfprivacy_ttest.parameters import mean_parameter
 
 tables = Tables(__doc__)
 RANGES = ((0.02, 0.2), (0.2, 1.0), (1.0, 5.0), (5.0, 50.0))
 HEADS = tuple(f"{level:g}" for level in LEVELS)
+UP_TO = tuple(f"{level:.1%}" for level in LEVELS)
+WITH_WORST = tuple(f"{level}{which}" for level in HEADS for which in ("", ", worst design"))
+DELTA = 1e-6
 RARE = 1e-4  # how rare a level is by the binomial law that is too high, where runs are few and rates are many
 
 
@@ -118,6 +126,16 @@ def covered(every: list[Seen], blank: str = "–") -> list[str]:
     return [f"{np.mean(covers):.3f}", f"{min(covers):.3f}"] if covers else [blank, blank]
 
 
+def number(every: list[Seen]) -> str:
+    """How many answers there are."""
+    return f"{sum(one.answers for one in every):,}"
+
+
+def noted(every: list[Seen]) -> str:
+    """The mean share of answers with a note that counts."""
+    return f"{np.mean([one.noted for one in every]):.0%}"
+
+
 def ways_of(design: Design) -> tuple[str, ...]:
     """How the groups of a design are compared."""
     return ("add_remove",) if design.neighbors == "add_remove" else ("public", "private")
@@ -128,6 +146,12 @@ def by_range(every: list[Seen]) -> Iterator[tuple[str, list[Seen]]]:
     for low, high in RANGES:
         if of := [one for one in every if low <= one.design.epsilon <= high]:
             yield f"{low:g} to {high:g}", of
+
+
+def by_range_and_all(every: list[Seen]) -> Iterator[tuple[str, list[Seen]]]:
+    """The same, and all."""
+    yield from ((f"ε {name}", of) for name, of in by_range(every))
+    yield "all", every
 
 
 def by_data(every: list[Seen]) -> Iterator[tuple[str, list[Seen]]]:
@@ -225,14 +249,10 @@ def levels_ttest(runs: int = 1000) -> Rows:
             found[test].append([judge(f"{test}, {side}", tested(noisy, null, design, side)) for side in SIDES])
     for test, every in sorted(found.items()):
         two, less, greater = (list(side) for side in zip(*every, strict=True))
-        groups = [(f"{kind} data", of) for kind, of in by_data(two)] + [
-            (f"ε {of}", of_) for of, of_ in by_range(two)
-        ]
-        for name, both in (*groups, ("all", two)):
+        for name, both in (*((f"{kind} data", of) for kind, of in by_data(two)), *by_range_and_all(two)):
             single = [each for each in less + greater if each.design in {one.design for one in both}]
-            anyway, noted = np.mean([(each.anyway, each.noted) for each in both], axis=0)
-            shown = (*rates(both), *rates(single), worst(both + single), f"{anyway:.3f}", f"{noted:.0%}")
-            yield test, name, len(both), *shown
+            shown = *rates(both), *rates(single), worst(both + single)
+            yield test, name, len(both), *shown, f"{np.mean([each.anyway for each in both]):.3f}", noted(both)
 
 
 @tables.add("groups", "designs", "number", *HEADS[:2], "worst at .05", "noted")
@@ -250,8 +270,8 @@ def levels_anova(runs: int = 200) -> Rows:
             worst_p = worst_pvalue(p, skewness(each, sums).max(axis=-1))
             found[way].append(judge(f"anova, {way}", counted(design, p, worst_p, silent)))
     for way, every in sorted(found.items()):
-        for name, of in (*((f"ε {name}", of) for name, of in by_range(every)), ("all", every)):
-            yield way, name, len(of), *rates(of)[:2], worst(of), f"{np.mean([one.noted for one in of]):.0%}"
+        for name, of in by_range_and_all(every):
+            yield way, name, len(of), *rates(of)[:2], worst(of), noted(of)
 
 
 POPULATIONS = ((0.5, 0.15), (0.5, 0.25), (0.5, 0.35), (0.3, 0.2))  # mean and standard deviation before clipping
@@ -300,29 +320,6 @@ def clipped_mean(middle: float, sd: float) -> float:
     return float(2 * (inside + ndtr(-high)) - 1)
 
 
-@tables.add("intraclass correlation", "ε", "level of the rows' test", "level of the people's test")
-def people_levels(runs: int = 10_000) -> Rows:
-    """The t-test of a thousand people with eight normal rows: of all rows, with ``unit=``, and of their means."""
-    rng, at_once, people, most = np.random.default_rng(18), 500, 1000, 8
-
-    def rejected(y: Array, epsilon: float, max_rows: int) -> int:
-        scale = max_rows * 1.5 / epsilon  # 1.5: the radius of the moments of one row, in L1
-        parts = ((y.sum(axis=1), 1), ((1 - y * y).sum(axis=1), 1), ((y * y).sum(axis=1), 2))
-        values = np.stack([sums + rng.laplace(0, scale, len(y)) * unit for sums, unit in parts], axis=-1)
-        laws = [NoiseLaw(scale), NoiseLaw(scale), NoiseLaw(2 * scale)]
-        sums = NoisyMoments(values[:, None], laws, form="private")
-        return int((infer(sums, mean_parameter(1)).pvalue(0.0) <= 0.05).sum())
-
-    for shared, epsilon in itertools.product((0.0, 0.1, 0.5), (1.0, 10.0)):
-        found = np.zeros(2)
-        for _ in range(runs // at_once):
-            own = rng.standard_normal((at_once, people, 1)) * math.sqrt(shared)
-            x = own + rng.standard_normal((at_once, people, most)) * math.sqrt(1 - shared)
-            y = np.clip(x / 5.0, -1, 1)  # bounds of five standard deviations
-            found += rejected(y.reshape(at_once, -1), epsilon, most), rejected(y.mean(axis=2), epsilon, 1)
-        yield f"{shared:g}", f"{epsilon:g}", *(f"{each / (runs // at_once * at_once):.3f}" for each in found)
-
-
 # Ranks
 
 
@@ -346,39 +343,9 @@ def levels_ranks(runs: int = 150) -> Rows:
         return found
 
     for test, every in every_design(17, asked, f"levels_ranks {runs}").items():
-        for name, of in (*((f"ε {name}", of) for name, of in by_range(every)), ("all", every)):
+        for name, of in by_range_and_all(every):
             shown = ", ".join(covered(of, "")) + " in the worst"
             yield test, name, len(of), *rates(of), worst(of), "" if shown.startswith(",") else shown
-
-
-LAWS = {
-    "normal": lambda rng, n: rng.normal(size=n),
-    "five values": lambda rng, n: rng.integers(5, size=n).astype(float),
-    "90% zeros": lambda rng, n: np.where(rng.random(n) < 0.9, 0.0, rng.exponential(size=n)),
-    "half missing": lambda rng, n: np.where(rng.random(n) < 0.5, np.nan, rng.normal(size=n)),
-}
-ALIKE, RARE_GROUPS = (1 / 3,) * 3, (0.04,) * 5 + (0.8,)
-SEVERAL = ((ALIKE, 60, 1.0), (ALIKE, 300, 1.0), ((0.1, 0.3, 0.6), 300, 1.0), (RARE_GROUPS, 1000, 0.5))
-
-
-@tables.add("groups", "rows", "ε", "law", "number", *HEADS)
-def levels_kruskal(runs: int = 300) -> Rows:
-    """The rank test of several groups."""
-    rng = np.random.default_rng(17)
-    cells = [(*cell, law, way) for cell in SEVERAL for law in LAWS for way in ("private", "public", "add_remove")]
-    for n_shares, n, epsilon, law, way in cells:
-        group = np.searchsorted(np.cumsum(n_shares) - 1e-9, (np.arange(n) + 0.5) / n)
-        frames = [pd.DataFrame({"x": LAWS[law](rng, n), "g": group}) for _ in range(runs)]
-        terms = {"bounds": {"x": (-6, 15)}, "categories": {"g": list(range(len(n_shares)))}}
-        terms["neighbors"] = "add_remove" if way == "add_remove" else "replace_one"
-        view = grouped(frames, ("g",) * (way == "public"), **terms)
-        with seeded_noise(17):
-            found = answers(view, "kruskal", "x", "g", epsilon=epsilon)
-        hits = hits_of([each.pvalue for each in found])
-        if any(exceeds(hit, runs, level) for hit, level in zip(hits, LEVELS, strict=True)):
-            problem(f"kruskal: {law}, {way}, {n}")
-        what = f"{len(n_shares)}, the largest {max(n_shares):.0%}", n, f"{epsilon:g}", law, way
-        yield *what, *(f"{hit / runs:.3f}" for hit in hits)
 
 
 # Independence
@@ -430,8 +397,154 @@ def levels_chi2(runs: int = 600) -> Rows:
             before = problem.count
             for one in of:
                 judge(method, one, RARE)
-            number = sum(one.answers for one in of)
-            yield method, name, len(of), f"{number:,}", *pooled(of), worst(of), problem.count - before
+            yield method, name, len(of), number(of), *pooled(of), worst(of), problem.count - before
+
+
+# Two-sample tests, embeddings and distance correlations
+
+
+def quicker(points: int = 2**10) -> None:
+    """Integrate p-values over fewer points than 16,384, which moves them by a few thousandths."""
+    law._POINTS = points
+
+
+def levels_kernel(method: str, columns: tuple[int, ...], runs: int) -> Rows:
+    """Two-sample tests of one column and of three of one kind, of which a fourth of the runs; those not refused."""
+    quicker()
+
+    def asked(design: Design, rng: Rng, d: int, times: int) -> dict[str, Seen]:
+        if min(design.sizes) < 2 or (design.neighbors == "add_remove" and method != "private"):
+            return {}
+        view = design.views(rng, times, itemgetter(["x", "z", "y", "g"]))
+        view = view[design.way if method == "private" else "public"]
+        said = {"method": "mmd" if method == "private" else method, "epsilon": design.epsilon}
+        said |= {"delta": DELTA} if method == "moments" else {}
+        return {
+            method: told(design, answers(view, "kernel_two_sample", ["x", "z", "y"][:d], "g", **said), silent=FEW)
+        }
+
+    for d in columns:
+        times = runs if d == 1 else max(1, runs // 4)
+        every = every_design(15, partial(asked, d=d, times=times), f"levels_kernel {method} {d} {times}", RARE)
+        for kind, of in by_data(every[method]):
+            yield d, kind, len(of), number(of), noted(of), *pooled(of)
+
+
+for method, columns, runs in (("moments", (1, 3), 150), ("mmd", (1,), 800), ("private", (1,), 300)):
+    heads = ("columns", "data", "designs", "answers", "uninformative", *UP_TO)
+    tables.add(*heads, name=f"levels_kernel_{method}")(partial(levels_kernel, method, columns, runs=runs))
+
+
+# Kernel mean embeddings
+
+
+@tables.add(
+    *("data", "designs", "answers", "uninformative"),
+    *(*(f"public rows, {level}" for level in HEADS), "worst at .05"),
+    *(*(f"two releases, {level}" for level in HEADS), "worst at .05"),
+    *("covered", "least"),
+)
+def levels_kme(runs: int = 200) -> Rows:
+    """`two_sample` with public rows, and with a release; and intervals of the mean and of the mean square."""
+    release._DRAWS = 999  # in place of 4,999: p-values are as valid, and a little coarser
+
+    def asked(design: Design, rng: Rng) -> dict[str, Seen]:
+        if design.neighbors == "add_remove":
+            return {}
+        frames = [[each.frame(rng)[["x"]] for _ in range(runs)] for each in design.halves()]
+        said = {"epsilon": design.epsilon, "delta": DELTA}
+        made = [answers(design.view(of, "private"), "kme_release", ["x"], **said) for of in frames]
+        pvalues, held, slack = [], [], 1e-6 * (design.high - design.low) ** 2  # values are seen on a grid
+        for first, second, one, other in zip(*frames, *made, strict=True):
+            x, y = first["x"].dropna().to_numpy(), second["x"].dropna().to_numpy()
+            if not len(y) or min(each.size / each.missing_standard_error for each in (one, other)) < 5:
+                continue
+            pvalues.append([one.two_sample({"x": y}).pvalue, one.two_sample(other).pvalue])
+            for f in (lambda t: t, lambda t: t**2):
+                interval, exact = one.expectation(lambda rows, f=f: f(rows["x"])), float(np.mean(f(x)))
+                held.append(interval.low - slack <= exact <= interval.high + slack)
+        both, none = np.reshape(pvalues, (-1, 2)), 1 - len(pvalues) / runs
+        covers = float(np.mean(held)) if held else math.nan
+        of = zip(("public rows", "two releases"), both.T, strict=True)
+        return {name: Seen(design, len(p), hits_of(p), covers, none) for name, p in of}
+
+    every = every_design(15, asked, f"levels_kme {runs}", covers=True)
+    for (kind, rows), (_, releases) in zip(*map(by_data, every.values()), strict=True):
+        few = [[one for one in of if one.answers >= max(runs // 4, 1)] for of in (rows, releases)]
+        shown = *pooled(rows), worst(few[0]), *pooled(releases), worst(few[1])
+        yield kind, len(rows), number(rows), noted(rows), *shown, *covered(few[0])
+
+
+# Distance correlations
+
+
+def of_distances(design: Design, rng: Rng, runs: int, name: str, what: str, **more: Any) -> Seen:
+    """Ask about the independence of two columns, and whether intervals hold what is asked again nearly exactly."""
+    design = replace(design, neighbors="replace_one")
+    view = design.views(rng, runs, itemgetter(["x", "z"]))["private"]
+    found, exact = (answers(view, name, "x", "z", **more, epsilon=epsilon) for epsilon in (design.epsilon, 10**5))
+    seen, truths = told(design, found), [getattr(each, what) for each in exact]
+    held = [one.low - 1e-6 <= truth <= one.high + 1e-6 for one, truth in zip(found, truths, strict=True)]
+    noted = float(np.mean([any("uninformative" in note for note in each.notes) for each in found]))
+    return replace(seen, covers=float(np.mean(held)), noted=noted)
+
+
+@tables.add("data", "designs", *WITH_WORST, "least coverage", "uninformative")
+def levels_dcor(runs: int = 1500) -> Rows:
+    """`dcor` with its default arguments, and coverage of R."""
+
+    def asked(design: Design, rng: Rng) -> dict[str, Seen]:
+        return {"dcor": of_distances(design, rng, runs, "dcor", "correlation")}
+
+    for kind, of in by_data(every_design(2007, asked, f"levels_dcor {runs}")["dcor"]):
+        yield kind, len(of), *spreads(of), covered(of)[1], f"{np.mean([one.noted for one in of]):.3f}"
+
+
+@tables.add("kernel", "data", "designs", *WITH_WORST, "least coverage")
+def levels_hsic(runs: int = 300, rows: int = 2000) -> Rows:
+    """`hsic` with its default arguments; larger designs are made smaller."""
+
+    def asked(design: Design, rng: Rng) -> dict[str, Seen]:
+        share = min(1.0, rows / sum(design.sizes))
+        smaller = replace(design, sizes=tuple(max(2, round(share * size)) for size in design.sizes))
+        found = {}
+        for kernel, width in (("gaussian", None), ("gaussian", 0.25), ("laplace", None)):
+            name, said = f"{kernel}, lengthscale {width:g}" if width else kernel, {"kernel": kernel}
+            said |= {"lengthscale": width} if width else {}
+            found[name] = of_distances(smaller, rng, runs, "hsic", "hsic", **said)
+        return found
+
+    for name, every in every_design(2005, asked, f"levels_hsic {runs} {rows}").items():
+        for kind, of in sorted(by_data(every)):
+            yield name, kind, len(of), *spreads(of), covered(of)[1]
+
+
+@tables.add("data", "designs", "answers", *HEADS, "worst at .05", "covered", "least")
+def levels_dcor_with(runs: int = 50) -> Rows:
+    """What one party learns from another's message: for itself, and as an interval that it may show."""
+
+    def one_run(design: Design, rng: Rng) -> tuple[float | None, float]:
+        terms = {"bounds": dict.fromkeys("xz", (design.low, design.high))}
+        first, second = (protected(design.frame(rng)[["x", "z"]], **terms) for _ in "12")
+        try:
+            message, sure = (first.dcor_message("x", epsilon=epsilon) for epsilon in (design.epsilon, 10**5))
+            own = second.dcor_with_own(message, "z")
+            shown = second.dcor_with(message, "z", epsilon=design.epsilon)
+            of = ("deviation", "deviation_scale", "complete", "complete_scale")
+            message = replace(message, **{each: getattr(sure, each) for each in of})  # without noise in its numbers
+            truth = second.dcor_with(message, "z", epsilon=10**5)
+        except dp.ArgumentError:  # too few rows
+            return None, math.nan
+        return own.pvalue, float(shown.low - 1e-6 <= truth.squared <= shown.high)
+
+    def asked(design: Design, rng: Rng) -> dict[str, Seen]:
+        pvalues, held = zip(*(one_run(design, rng) for _ in range(runs)), strict=True)
+        told, known = [p for p in pvalues if p is not None], [each for each in held if not math.isnan(each)]
+        return {"dcor_with": Seen(design, len(told), hits_of(told), float(np.mean(known)) if known else math.nan)}
+
+    every = every_design(2007, asked, f"levels_dcor_with {runs}", covers=True)
+    for kind, of in by_data(every["dcor_with"]):
+        yield kind, len(of), number(of), *pooled(of), worst(of), *covered(of)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Errors, times and powers of answers, beside those of other libraries and of what others have published.
+"""Errors and times of answers, beside those of other libraries.
 
     python tests/benchmarks/peers.py peers_eda --resume FILE
 
@@ -8,7 +8,6 @@ Other libraries answer in environments of their own, made where there are none, 
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import subprocess
@@ -20,14 +19,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from errors import fitted
-from harness import Array, Bools, Rng, Rows, Tables, parts, peer, protected
+from harness import Rows, Tables, parts, peer, protected
 from peers_ask import BINS, CATEGORIES, HIGH, LOW, OUTCOME, QUARTILES, REGRESSORS, SPREAD, often
-from scipy import fft, stats
-from scipy.optimize import isotonic_regression
-
-import dfprivacy as dp
-from dfprivacy_inference.curves import cumulative_hazard
 
 tables = Tables(__doc__)
 Truths = dict[str, tuple[Any, float]]
@@ -191,230 +184,6 @@ def peers_eda(most: int = 10**6) -> Rows:
 def peers_regression(most: int = 10**6) -> Rows:
     """Slopes, of one, three or five regressors; SmartNoise, PipelineDP and Tumult have no regression."""
     return beside("regression", lines, regressions, ("diffprivlib", "opendp"), most)
-
-
-# Rank tests
-
-
-def couch(rng: Rng, shift: float, n: int, runs: int) -> float:
-    """Power of |D| with noise of the scale (n - 1)/ε at ε = 1 (Couch et al. 2019), of groups alike."""
-    x, half = rng.normal(size=(runs, n)), n // 2
-    x[:, :half] += shift
-    d = stats.rankdata(x, axis=1)[:, :half].sum(axis=1) - half * (n + 1) / 2
-    sd, draws = np.sqrt(half * (n - half) * (n + 1) / 12), 100_000
-    null = np.abs(rng.normal(0, sd, draws)) + rng.laplace(0, n - 1, draws)
-    return float((np.abs(d) + rng.laplace(0, n - 1, runs) > np.quantile(null, 0.95)).mean())
-
-
-def f1(rng: Rng, k: int, n: int, runs: int) -> float:
-    """Power of the F1 test at ε = 1, 70% of it for the sum between groups (Swanberg et al. 2019).
-
-    Of normal groups of standard deviation .15 in [0, 1], each one above the next.
-    """
-    group = np.arange(n) % k
-
-    def statistic(u: Array) -> tuple[Array, Array]:
-        means = np.stack([u[:, group == j].mean(axis=1) for j in range(k)], axis=1)
-        between = np.abs(means[:, group] - u.mean(axis=1, keepdims=True)).sum(axis=1)
-        within = np.abs(u - means[:, group]).sum(axis=1)
-        between += rng.laplace(0, 4 / 0.7, len(u))
-        noisy = within + rng.laplace(0, 3 / 0.3, len(u))
-        return between / (k - 1) / np.maximum(noisy / (n - k), 1e-9), within
-
-    def drawn(spread: float, step: float, count: int) -> Array:
-        return np.clip(0.5 + spread * rng.normal(size=(count, n)) + step * ((k - 1) / 2 - group), 0, 1)
-
-    found, within = statistic(drawn(0.15, 0.15, runs))
-    null, _ = statistic(drawn(np.sqrt(np.pi / 2) * within.mean() / (n - k), 0.0, 4000))
-    return float((found > np.quantile(null, 0.95)).mean())
-
-
-@tables.add("groups", "apart", "rows", "ours", "Couch et al.", "F1")
-def peers_ranks(runs: int = 200) -> Rows:
-    """Powers of tests of groups at level .05 and ε = 1, ours by `dp.power`."""
-    rng = np.random.default_rng(71)
-
-    def ours(method: str, n: int, effect: float, spread: float, ends: tuple[int, int], groups: int) -> str:
-        terms = {"bounds": {"x": ends}, "categories": {"g": list("abcdefgh"[:groups])}, "runs": runs}
-        asked = (method, "x", {"by": "g"})
-        found = dp.power(asked, n=n, epsilon=1, assume={"effect": effect, "spread": spread}, **terms)
-        return f"{found.shares[0][0]:.2f}"
-
-    for shift, n in ((1.0, 20), (1.0, 40), (1.0, 80), (0.5, 100), (0.5, 200), (0.7, 60), (0.3, 600)):
-        own_power = ours("mannwhitneyu", n, shift, 1, (-5, 5), 2)
-        yield 2, f"{shift:g} sd", n, own_power, f"{couch(rng, shift, n, 4000):.2f}", ""
-    for k, n in ((3, 45), (3, 60), (3, 90), (3, 290), (5, 60)):
-        yield k, "steps of 1 sd", n, ours("kruskal", n, 1, 0.15, (0, 1), k), "", f"{f1(rng, k, n, 1000):.2f}"
-
-
-# Regression
-
-PUBLISHED = {1.0: ".89 to .99", 2.0: ".45 to .49", 5.0: ".18 to .20", 10.0: ".092 to .101"}  # by dp-statsmodels
-SLOPES = (
-    *((1000, (1.0, 2.0), 4.0, 15.0, epsilon) for epsilon in PUBLISHED),
-    (1000, (0.5,), 3.0, 5.0, 1.0),
-    (5000, (0.5, -0.3, 0.0), 3.0, 5.0, 1.0),
-    (20_000, (0.5, -0.3, 0.0), 3.0, 5.0, 1.0),
-    (5000, (0.4, 0.4, 0.0, -0.2, 0.1), 3.0, 5.0, 2.0),
-)
-
-
-def adassp(rng: Rng, X: Array, y: Array, epsilon: float, delta: float = 1e-6) -> Array:
-    """Least squares with an adaptive ridge (Wang 2018, algorithm 2); rows of X and y lie in [-1, 1]."""
-    d, third, log = X.shape[1], epsilon / 3, np.log(6 / delta)
-    A, bound = X.T @ X, X.shape[1]  # of the squared norm of a row of X
-    least = np.linalg.eigvalsh(A)[0] + np.sqrt(log) / third * bound * rng.normal() - log / third * bound
-    ridge = max(0.0, np.sqrt(d * log * np.log(2 * d**2 / 0.05)) * bound / third - max(least, 0.0))
-    noise = np.triu(rng.normal(size=(d, d)))
-    A = A + np.sqrt(log) / third * bound * (noise + np.triu(noise, 1).T) + ridge * np.eye(d)
-    return np.linalg.solve(A, X.T @ y + np.sqrt(log) / third * np.sqrt(bound) * rng.normal(size=d))
-
-
-@tables.add("rows", "slopes", "bounds", "ε", "ours, rmse", "covers", "AdaSSP, rmse", "dp-statsmodels, rmse")
-def peers_ols(runs: int = 100) -> Rows:
-    """Errors of slopes, beside AdaSSP (δ = 1e-6) on the same tables and figures of dp-statsmodels (δ = 1e-5)."""
-    rng = np.random.default_rng(73)
-    for n, beta, wide, high, epsilon in SLOPES:
-        mine, other, inside = [], [], []
-        cell = {"beta": beta, "x": wide, "y": high, "epsilon": epsilon}
-        for run in range(runs):
-            x = rng.normal(size=(n, len(beta))).clip(-wide, wide)
-            y = x @ beta + rng.normal(size=n)
-            df = pd.DataFrame(x, columns=[f"x{j}" for j in range(len(beta))]).assign(y=y)
-            _, (least, most, params, _) = fitted(df, cell, run)
-            inside.append((least <= beta) & (np.array(beta) <= most))
-            mine.append(params - beta)
-            X = np.column_stack([np.ones(n), x / wide])
-            other.append(adassp(rng, X, y.clip(-high, high) / high, epsilon)[1:] * high / wide - beta)
-        what = n, ", ".join(f"{each:g}" for each in beta), f"x ±{wide:g}, y ±{high:g}", f"{epsilon:g}"
-        shown = f"{np.sqrt(np.nanmean(np.square(mine))):.3f}", f"{np.mean(inside):.3f}", f"{rmse(other, 0):.3f}"
-        yield *what, *shown, PUBLISHED[epsilon] if len(beta) == 2 else ""
-
-
-# Survival curves
-
-
-def studies() -> dict[str, tuple[Array, Bools, float]]:
-    """Times, events, and an end of time that is known beforehand."""
-    from statsmodels.datasets import heart
-
-    lifelines = importlib.util.find_spec("lifelines")
-    if lifelines is None or lifelines.origin is None:
-        raise SystemExit("Install lifelines: its tables of survival are asked.")
-    df, folder = heart.load_pandas().data, Path(lifelines.origin).parent / "datasets"
-    lung, breast = pd.read_csv(folder / "lung.csv"), pd.read_csv(folder / "gbsg2.csv")
-    return {
-        "heart": (df["survival"].to_numpy(), df["censors"].to_numpy() == 1, 1800.0),
-        "lung": (lung["time"].to_numpy(), lung["status"].to_numpy() == lung["status"].max(), 1100.0),
-        "gbsg2": (breast["time"].to_numpy(), breast["cens"].to_numpy() == 1, 2700.0),
-    }
-
-
-def survival_of(d: Any, c: Any, n: Any = None) -> Array:
-    """A product of 1 - d/r, with the number at risk counted down from the first: r_j = r_{j-1} - d - c."""
-    d, c = np.asarray(d, dtype=float), np.asarray(c, dtype=float)
-    n = d.sum() + c.sum() if n is None else n
-    at_risk = np.asarray(n)[..., None] - np.cumsum(d + c, axis=-1) + d + c
-    hazard = np.divide(d, at_risk, out=np.ones_like(d), where=at_risk > 0)
-    return np.cumprod(1 - np.clip(hazard, 0, 1), axis=-1)
-
-
-def risk_table(rng: Rng, d: Array, c: Array, epsilon: float, runs: int) -> Array:
-    """Noise on the first number at risk, on events and on censored times (Gondara and Wang 2020)."""
-    first = d.sum() + c.sum() + rng.laplace(0, 2 / epsilon, runs)
-    d, c = (each + rng.laplace(0, 2 / epsilon, (runs, len(each))) for each in (d, c))
-    return np.clip(np.minimum.accumulate(survival_of(d, c, first), axis=1), 0, 1)
-
-
-def dp_matrix(rng: Rng, d: Array, c: Array, epsilon: float, runs: int) -> Array:
-    """Noise on events and on censored times, rounded and clipped at 0; rows are known (Rahimian et al. 2023)."""
-    noisy = [np.rint(each + rng.laplace(0, 2 / epsilon, (runs, len(each)))).clip(0) for each in (d, c)]
-    return survival_of(*noisy, float(d.sum() + c.sum()))
-
-
-def chances(d: Array, c: Array) -> Array:
-    """The probability of an event in each interval, and of none: what DP-Prob adds noise to."""
-    survival = np.append(1.0, survival_of(d, c))
-    return np.append(-np.diff(survival), survival[-1])
-
-
-def waves(d: Array, c: Array) -> Array:
-    """The discrete cosine transform of the curve, which DP-Surv adds noise to."""
-    return np.asarray(fft.dct(np.append(1.0, survival_of(d, c)), norm="ortho"))
-
-
-def dp_prob(rng: Rng, d: Array, c: Array, scale: float, runs: int) -> Array:
-    """Noise on the probability of each interval, clipped and normed (Rahimian et al.)."""
-    noisy = np.clip(chances(d, c) + rng.laplace(0, scale, (runs, len(d) + 1)), 0, None)
-    noisy /= np.maximum(noisy.sum(axis=1, keepdims=True), 1e-12)
-    return 1 - np.cumsum(noisy, axis=1)[:, :-1]
-
-
-def dp_surv(rng: Rng, d: Array, c: Array, scale: float, runs: int, kept: int) -> Array:
-    """Noise on the first coefficients of the transform, the others 0, and the curve made to fall (the same)."""
-    noisy = waves(d, c) + rng.laplace(0, scale, (runs, len(d) + 1))
-    noisy[:, kept:] = 0
-    curves = fft.idct(noisy, norm="ortho", axis=1)
-    curves[:, 0] = 1.0
-    return np.array([isotonic_regression(each, increasing=False).x for each in curves])[:, 1:].clip(0, 1)
-
-
-def farthest(f: Callable[..., Array], d: Array, c: Array) -> Array:
-    """How far another value of one row moves the first coordinates of what noise is added to, in L1."""
-    cells, here = np.concatenate([d, c]), f(d, c)
-    most = np.zeros(len(here))
-    for old, new in itertools.permutations(range(len(cells)), 2):
-        if cells[old]:
-            moved = cells.copy()
-            moved[old] -= 1
-            moved[new] += 1
-            most = np.maximum(most, np.cumsum(np.abs(f(*np.split(moved, 2)) - here)))
-    return most
-
-
-def our_curve(counts: Array, scale: float) -> Array:
-    """Our curve, of noise of a scale."""
-    return np.asarray(np.exp(-cumulative_hazard(counts, 6 * scale, 20 * scale)[0]))
-
-
-def rmse(found: Any, exact: Any) -> float:
-    """Root mean squared error."""
-    return float(np.sqrt(np.mean(np.square(np.asarray(found) - exact))))
-
-
-@tables.add(
-    *("table", "rows", "intervals", "ε", "ours", "risk table", "DP-Matrix", "DP-Prob", "times ε"),
-    *("with the noise for ε", "DP-Surv", "times ε", "with the noise for ε"),
-)
-def peers_curves(runs: int = 3000) -> Rows:
-    """Errors of curves at the ends of intervals, from that without noise; and how far one row moves them.
-
-    DP-Surv keeps as many coefficients as turn out best.
-    """
-    rng, few = np.random.default_rng(97), min(runs, 200)
-    for (name, (t, event, end)), intervals in itertools.product(studies().items(), (10, 20)):
-        edges, n = np.linspace(0, end, intervals + 1), len(t)
-        d, c = (np.histogram(t[event == here], edges)[0] for here in (True, False))
-        table = np.stack([d, c / 2, c / 2])  # censored in the middle of their interval
-        exact, known = our_curve(table, 0.0), survival_of(d, c, float(n))
-        prob = farthest(chances, d, c)[-1] * d.sum() / 2
-        surv = farthest(waves, d, c)[:-1] / np.sqrt(np.arange(1, intervals + 1) * intervals) * n
-        for epsilon in (0.1, 0.5, 1.0, 2.0, 10.0):
-            b = 2 / epsilon
-            shown = [rmse(our_curve(table + rng.laplace(0, b, (runs, *table.shape)), b), exact)]
-            shown += [rmse(f(rng, d, c, epsilon, runs), known) for f in (risk_table, dp_matrix)]
-            shown += [rmse(dp_prob(rng, d, c, times * b / d.sum(), runs), known) for times in (1.0, prob)]
-            ways = []
-            for times in (np.ones(intervals), surv):
-                errors = {}
-                for kept in range(1, intervals, 2):
-                    scale = times[kept - 1] * np.sqrt(kept * intervals) / n / epsilon
-                    errors[kept] = rmse(dp_surv(rng, d, c, scale, few, kept), known)
-                best = min(errors, key=errors.__getitem__)
-                ways += [errors[best], surv[best - 1]]
-            cells = [*(f"{each:.3f}" for each in shown[:4]), f"{prob:.1f}", f"{shown[4]:.3f}"]
-            cells += [f"{ways[0]:.3f}", f"{ways[1]:.1f}", f"{ways[2]:.3f}"]
-            yield name, n, intervals, f"{epsilon:g}", *cells
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import sys
 import time
 import warnings
 from functools import partial
+from operator import itemgetter
 
 import numpy as np
 
@@ -136,23 +137,17 @@ def pipelinedp(x, c):
     metrics, backend = pdp.Metrics, pdp.LocalBackend()
     bins = np.minimum(x // (HIGH / BINS), BINS - 1).astype(int)
     rows = list(zip(range(len(x)), c.tolist(), x.tolist(), bins.tolist(), strict=True))
+    limits = {"max_partitions_contributed": 1, "max_contributions_per_partition": 1}
+    limits |= {"min_value": LOW, "max_value": HIGH}
 
     def query(*asked, by=None, keys=1):
         def ask():
             accountant = pdp.NaiveBudgetAccountant(total_epsilon=1, total_delta=1e-9)
             engine = pdp.DPEngine(accountant, backend)
-            params = pdp.AggregateParams(
-                noise_kind=pdp.NoiseKind.LAPLACE,
-                metrics=[*asked],
-                max_partitions_contributed=1,
-                max_contributions_per_partition=1,
-                min_value=LOW,
-                max_value=HIGH,
-            )
+            params = pdp.AggregateParams(noise_kind=pdp.NoiseKind.LAPLACE, metrics=[*asked], **limits)
+            key = (lambda _: 0) if by is None else itemgetter(by)
             extractors = pdp.DataExtractors(
-                privacy_id_extractor=lambda row: row[0],
-                partition_extractor=(lambda _: 0) if by is None else (lambda row: row[by]),
-                value_extractor=lambda row: row[2],
+                privacy_id_extractor=itemgetter(0), partition_extractor=key, value_extractor=itemgetter(2)
             )
             found = engine.aggregate(rows, params, extractors, public_partitions=list(range(keys)))
             accountant.compute_budgets()

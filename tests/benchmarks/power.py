@@ -1,31 +1,42 @@
-"""Power of tests of independence and of two samples, beside others, and family-wise errors of many tests.
+"""Power of tests of independence and of two samples, beside what Kakizaki and Raj, with others, print.
 
     python tests/benchmarks/power.py kernel_power --runs 100
 
-Of single tables exact sums are simulated, and the noise is NumPy's continuous one, which does not change a rate;
-two samples are asked as a user asks them, with seeded noise.
+Of single tables exact sums are simulated, and what is printed is of rows without privacy: the noise is NumPy's,
+which does not change a rate. Tests of two samples are asked as a user asks them, with seeded noise.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from harness import Array, Bools, Ints, Rng, Rows, Tables, answers, grouped, problem, protected
-from levels_kernels import quicker
-from real import ADULT, CODES, read
-from scipy.special import chdtrc, chdtri
+from harness import Array, Ints, Rng, Rows, Tables, problem, protected
+from levels import quicker
+from scipy import stats
 
+from dfprivacy import Column
+from dfprivacy.statistics import gaussian_scale
 from dfprivacy.testing import seeded_noise
 from dfprivacy_chi2 import nulls
+from dfprivacy_chi2.arguments import TAU
 from dfprivacy_chi2.laws import binomial_law
-from dfprivacy_chi2.tables import chi2_statistic, paper_sensitivity, tight_sensitivity, unit_circle_norm
+from dfprivacy_chi2.tables import (
+    chi2_statistic,
+    paper_sensitivity,
+    tight_sensitivity,
+    unit_circle_norm,
+)
+from dfprivacy_kernel import printed
+from dfprivacy_kernel.design import Design as Kernel
+from dfprivacy_kernel.moments import Party, Scales
+from dfprivacy_kernel.printed import moment_sensitivities, paper_test
 
 tables = Tables(__doc__)
 Counts = tuple[Ints, Ints]
@@ -34,7 +45,6 @@ Counts = tuple[Ints, Ints]
 # One table of 2 x 2
 
 ALPHA, NULL_DRAWS = 0.05, 1_000_000
-TAU = float(chdtri(1, ALPHA))
 METHODS = ("output", "input", "circle, paper", "circle", "signed", "difference")
 APART = {200: (0.1815, 0.3629), 1000: (0.0812, 0.1623), 5000: (0.0363, 0.0726), 20_000: (0.0181, 0.0363)}
 ONE_TABLE = [  # N, ε and d; the larger d only where something can be missed
@@ -43,17 +53,6 @@ ONE_TABLE = [  # N, ε and d; the larger d only where something can be missed
     for epsilon in (0.05, 0.1, 0.5, 1.0)
     for d in (ds if N == 200 or epsilon < 0.5 else ds[:1])
 ]
-UNKNOWN = ("difference", "signed", "circle", "circle, paper")
-PRIVATE_SHARE = (  # rows of a group, base share, ε, d, and a simulation of "signed" with another correction
-    (100, 0.3, 0.1, 0.3815, ".048/.669"),
-    (500, 0.3, 0.1, 0.1212, ".044/.798"),
-    (500, 0.3, 1, 0.0852, ".046/.800"),
-    (500, 0.05, 0.1, 0.0786, ".020/.404"),
-    (500, 0.05, 0.5, 0.0466, ".014/.579"),
-    (2500, 0.3, 0.1, 0.0443, ".045/.847"),
-    (2500, 0.05, 0.1, 0.0253, ".026/.671"),
-    (2500, 0.05, 0.5, 0.0189, ".044/.778"),
-)
 
 
 def noisy(rng: Rng, method: str, counts: Counts, n1: int, n0: int, epsilon: float) -> Array:
@@ -111,147 +110,6 @@ def chi2_power(runs: int = 100_000) -> Rows:
             both = (rate(statistics > critical(method, n, n, epsilon, p)) for p in (0.3 + d / 2, None))
             shown.append(" / ".join(f"{each:.3f}" for each in both))
         yield N, f"{epsilon:g}", f"{d:.4f}", *shown
-
-
-@tables.add("n", "base", "ε", "d", "χ², no privacy", *UNKNOWN)
-def chi2_power_unknown(runs: int = 50_000, few: int = 1000) -> Rows:
-    """Level and power where nothing is known of the share; of the signed test of 1,000 tables."""
-    rng = np.random.default_rng(2017)
-
-    def rejected(method: str, counts: Counts, n: int, epsilon: float) -> float:
-        if method != "signed":
-            return rate(noisy(rng, method, counts, n, n, epsilon) > critical(method, n, n, epsilon, None))
-        pairs = zip(*(each[:few].tolist() for each in counts), strict=True)
-        x = (np.repeat([True, False, True, False], [c, n - c, d, n - d]) for c, d in pairs)
-        frames = [pd.DataFrame({"x": each, "g": np.repeat([0, 1], n)}) for each in x]
-        view = grouped(frames, ("g",), categories={"x": [False, True], "g": [0, 1]})
-        with seeded_noise(2017):
-            found = answers(view, "chi2", "x", "g", method="signed", epsilon=epsilon)
-        return rate([each.pvalue <= ALPHA for each in found])
-
-    for n, base, epsilon, d, reference in PRIVATE_SHARE:
-        both = [(rng.binomial(n, base + more, runs), rng.binomial(n, base, runs)) for more in (0, d)]
-        shown = [" / ".join(f"{rate(chi2_statistic(*counts, n, n) > TAU):.3f}" for counts in both)]
-        for method in UNKNOWN:
-            cell = " / ".join(f"{rejected(method, counts, n, epsilon):.3f}" for counts in both)
-            # other corrections than the reference's: beside it, not against it
-            shown.append(f"{cell} (reference {reference})" if method == "signed" else cell)
-        yield n, f"{base:g}", f"{epsilon:g}", f"{d:.4f}", *shown
-
-
-# Many tables of 2 x 2, by the sparse vector technique
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A test of many tables."""
-
-    name: str
-    statistic: Literal["circle, paper", "circle", "difference"]
-    level: float
-    of_paper: bool  # its noise, drawn again for the threshold after each rejection; else the library's, drawn once
-    ignored: bool  # the noise of the threshold is left out of the null law
-
-
-SIZE, COLUMNS, REJECTIONS = 2500, 100, 5
-EACH = ALPHA / COLUMNS
-TAU_MANY = float(chdtri(1, EACH))
-CIRCLE, PRINTED, DIFFERENCE = "circle", "circle, paper", "difference"
-MANY = (
-    Variant("circle of the paper, α, threshold noise ignored: as printed", PRINTED, ALPHA, True, True),
-    Variant("circle of the paper, α/K, threshold noise ignored", PRINTED, EACH, True, True),
-    Variant("circle of the paper, α/K", PRINTED, EACH, True, False),
-    Variant("circle, α/K, noise of the paper", CIRCLE, EACH, True, False),
-    Variant("circle, α/K", CIRCLE, EACH, False, False),
-    Variant("difference, α/K, noise of the paper", DIFFERENCE, EACH, True, False),
-    Variant("**difference, α/K**: `chi2_many`", DIFFERENCE, EACH, False, False),
-)
-
-
-@tables.add("test", "ε = 0.5: error", "d = 0.1", "d = 0.2", "ε = 1: error", "d = 0.1", "d = 0.2")
-def chi2_power_many(runs: int = 2000) -> Rows:
-    """Family-wise error of 100 columns, five rejections paid for; and true findings of five that differ by d."""
-    rng = np.random.default_rng(2017)
-    plain = []
-    for d in (0.0, 0.1, 0.2):
-        c11, c10, _, differ = many(rng, runs, d)
-        hit = chdtrc(1, chi2_statistic(c11, c10, SIZE, SIZE)) < EACH
-        plain.append(f"{rate((hit & differ).sum(axis=1)):.2f}" if d else f"{rate(hit.any(axis=1)):.3f}")
-    yield "χ² at α/K, no privacy", *2 * plain
-    for variant in MANY:
-        shown = []
-        for epsilon, d in itertools.product((0.5, 1.0), (0.0, 0.1, 0.2)):
-            false, true = sparse_vector(rng, variant, runs, epsilon, d)
-            shown.append(f"{rate(true):.2f}" if d else f"{rate(false > 0):.3f}")
-        yield variant.name, *shown
-
-
-def many(rng: Rng, runs: int, d: float) -> tuple[Any, Any, Array, Bools]:
-    """Draw counts of runs x columns, their public pooled shares, and which differ."""
-    p0 = rng.uniform(0.05, 0.5, (runs, COLUMNS))
-    differ = np.argsort(rng.random(p0.shape), axis=1) < (5 if d else 0)
-    p1 = p0 + d * differ
-    return rng.binomial(SIZE, p1), rng.binomial(SIZE, p0), (p1 + p0) / 2, differ
-
-
-def sparse_vector(rng: Rng, variant: Variant, runs: int, epsilon: float, d: float) -> Counts:
-    """The numbers of false and of true rejections of each run."""
-    circle = variant.statistic != "difference"
-    sensitivity = moved(variant.statistic, SIZE, SIZE, TAU_MANY) if circle else 1 / SIZE
-    if variant.of_paper:
-        noises = 2 * REJECTIONS / epsilon * sensitivity, 4 * REJECTIONS / epsilon * sensitivity
-    else:
-        first = epsilon / (1 + (2 * REJECTIONS) ** (2 / 3))
-        noises = sensitivity / first, 2 * REJECTIONS / (epsilon - first) * sensitivity
-    shares, required = thresholds(circle, variant.level, noises[1:] if variant.ignored else noises)
-    c11, c10, p, differ = many(rng, runs, d)
-    values = unit_circle_norm(c11, c10, SIZE, SIZE, TAU_MANY) if circle else np.abs(c11 - c10) / SIZE
-    over = values + rng.laplace(0, noises[1], p.shape) - np.interp(p, shares, required)
-    rho, false, true = rng.laplace(0, noises[0], runs), np.zeros(runs, dtype=int), np.zeros(runs, dtype=int)
-    for k in range(COLUMNS):
-        hit = (over[:, k] > rho) & (false + true < REJECTIONS)
-        true += hit & differ[:, k]
-        false += hit & ~differ[:, k]
-        if variant.of_paper:
-            rho = np.where(hit, rng.laplace(0, noises[0], runs), rho)
-    return false, true
-
-
-@cache
-def thresholds(circle: bool, level: float, noises: tuple[float, ...]) -> tuple[Array, Array]:
-    """Critical values on a grid of public shares."""
-    shares = np.linspace(0.05, 0.6, 56)
-    if circle:
-        laws = [nulls.norm_null(SIZE, SIZE, TAU_MANY, float(p)) for p in shares]
-    else:
-        laws = [nulls.MissingRowsNull(SIZE, min(float(p), 0.5)) for p in shares]
-    return shares, np.array([law.critical_value(level, *noises) for law in laws])
-
-
-# Real tables: the record of docs/howto/associations.md
-
-
-@tables.add("answered", "private", "exact")
-def chi2_adult() -> Rows:
-    """Income by sex in the census table; and which of all its yes-or-no questions differ most by income."""
-    adult = read("adult.csv", ADULT)
-    if adult is None:
-        return
-    incomes = {"income": ["<=50K", ">50K"]}
-    census = protected(adult, categories={**incomes, "sex": ["Male", "Female"]}, public=["sex"])
-    print(census.chi2("income", "sex", epsilon=0.1), "\n")
-    limits = {"age": (30, 40, 50), "hours_per_week": (20, 40, 50), "capital_gain": (0,), "capital_loss": (0,)}
-    asked = {f"{name}: {code}": adult[name] == code for name, codes in CODES.items() for code in codes.split()}
-    asked |= {f"{name} > {limit}": adult[name] > limit for name, of in limits.items() for limit in of}
-    del asked["sex: Male"]
-    table, rich = pd.DataFrame(asked), adult["income"] == ">50K"
-    categories = {**dict.fromkeys(table, (False, True)), **incomes}
-    view = protected(table.assign(income=adult["income"]), categories=categories, public=["income"])
-    print(view.chi2_many(list(table), "income", max_rejections=40, epsilon=1), "\n")
-    many = view.chi2_many(list(table), "income", method="select", max_rejections=12, epsilon=1)
-    exact = (table[rich].mean() - table[~rich].mean()).abs()
-    for name, difference in zip(many.answered, many.differences, strict=False):
-        yield name, f"{difference:.3f}", f"{exact[str(name)]:.3f}"
 
 
 # Two samples: the experiments of Raj et al. (2019)
@@ -348,6 +206,74 @@ def kernel_power(runs: int = 200) -> Rows:
                     problem(f"{name}, {n}, {method} at {epsilon}: {found}")
             plain, *private = (f"{each:.2f}" for each in rates)
             yield f"{name}, {n}", plain, *(" ".join(private[i : i + 3]) for i in range(0, len(private), 3))
+
+
+# As printed: TCMC of pairs, and NTE of two parties
+
+J, HALF = 5, DELTA / 2
+
+
+def features_of(name: str, kind: str = "me") -> Callable[[Array], Array]:
+    """The features of rows of a design at five locations."""
+    names, reach, width = space(name)
+    columns = [Column(each, bounds=(-reach, reach), fill=0.0) for each in names]
+    (part,) = Kernel.from_arguments(columns, kind, width, 0.5, located(name, J), J).embedding(mapped=False).parts
+    return lambda rows: part.features(rows.clip(-reach, reach))
+
+
+def symmetric(rng: Rng, scale: Any, J: int) -> Array:
+    """Noise of a symmetric matrix of which the upper triangle is released."""
+    upper = np.triu(scale * rng.standard_normal((J, J)))
+    return upper + np.triu(upper, 1).T
+
+
+def party(rng: Rng, values: Array, mean_noise: float, second_noise: float) -> Party:
+    """Mean and second moment of some vectors, with noise."""
+    n = len(values)
+    second = values.T @ values / (n - 1) + symmetric(rng, second_noise, values.shape[1])
+    mean = values.mean(axis=0) + mean_noise * rng.standard_normal(values.shape[1])
+    return Party(mean, second, Scales(mean_noise, math.inf, second_noise, second_noise), float(n))
+
+
+def variants(rng: Rng, x: Array, y: Array, kind: str, epsilon: float) -> dict[str, list[Party]]:
+    """TCMC of pairs and NTE of two parties, as printed, with the right calibration."""
+    n, half = min(len(x), len(y)), gaussian_scale(epsilon / 2, HALF)
+    mean, second = moment_sensitivities(kind, x.shape[1], 1.0, "row of a pair")
+    tcmc = [party(rng, x[:n] - y[:n], mean / n * half, second / (n - 1) * half)]
+    mean, second = moment_sensitivities(kind, x.shape[1], 1.0, "row")
+    return {
+        "TCMC": tcmc,
+        "NTE": [party(rng, v, mean / len(v) * half, second / (len(v) - 1) * half) for v in (x, y)],
+    }
+
+
+PRINTED = ("TCMC", "NTE", "TCMC, naive χ²", "NTE, naive χ²", "method=moments")
+
+
+@tables.add("features", "data, n", *PRINTED)
+def papers_raj2019_power(runs: int = 80) -> Rows:
+    """Figures 5, 6 and 8: rejections at 5%, by the printed null law and by χ² alone; at n = 10,000 half."""
+    printed._DRAWS = 10_000  # p-values to a few thousandths
+    names = enumerate(("SG", "blobs, null", "GMD", "GVD", "blobs"))
+    cells = itertools.product(("me", "scf"), names, ((2000, runs), (10_000, runs // 2)))
+    for kind, (place, name), (n, times) in cells:
+        rng, hits = np.random.default_rng([2019, place, n]), defaultdict[Any, list[bool]](list)
+        (_, *draws), phi = DESIGNS[name], features_of(name, kind)
+        for _ in range(times):
+            rows = [draw(rng, n) for draw in draws]
+            x, y = map(phi, rows)
+            for epsilon in EPSILONS:
+                for which, evidence in variants(rng, x, y, kind, epsilon).items():
+                    found = paper_test(evidence)
+                    hits[which, epsilon].append(found.pvalue <= 0.05)
+                    hits[f"{which}, naive χ²", epsilon].append(stats.chi2.sf(found.statistic, x.shape[1]) <= 0.05)
+                if kind == "me":
+                    with seeded_noise(int(rng.integers(2**31))):
+                        told = rejects(name, compared(name, *rows), "moments", epsilon)
+                    hits["method=moments", epsilon].append(told)
+        rates = {key: f"{np.mean(each):.2f}" for key, each in hits.items()}
+        shown = (" ".join(rates.get((of, e), "") for e in EPSILONS).strip() for of in PRINTED)
+        yield kind, f"{name}, {n:,}", *shown
 
 
 if __name__ == "__main__":

@@ -18,19 +18,11 @@ ADULT = (
     *("age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation", "relationship"),
     *("race", "sex", "capital_gain", "capital_loss", "hours_per_week", "native_country", "income"),
 )
-CODES = {  # of the code book
-    "education": "10th 11th 12th 1st-4th 5th-6th 7th-8th 9th Assoc-acdm Assoc-voc Bachelors Doctorate HS-grad "
-    "Masters Preschool Prof-school Some-college",
-    "marital_status": "Divorced Married-AF-spouse Married-civ-spouse Married-spouse-absent Never-married Separated "
-    "Widowed",
-    "occupation": "Adm-clerical Armed-Forces Craft-repair Exec-managerial Farming-fishing Handlers-cleaners "
-    "Machine-op-inspct Other-service Priv-house-serv Prof-specialty Protective-serv Sales Tech-support "
-    "Transport-moving",
-    "race": "Amer-Indian-Eskimo Asian-Pac-Islander Black Other White",
-    "relationship": "Husband Not-in-family Other-relative Own-child Unmarried Wife",
-    "sex": "Female Male",
-    "workclass": "Federal-gov Local-gov Never-worked Private Self-emp-inc Self-emp-not-inc State-gov Without-pay",
-}
+SCHOOLS = (  # of the code book, as relatives are
+    "10th 11th 12th 1st-4th 5th-6th 7th-8th 9th Assoc-acdm Assoc-voc Bachelors Doctorate HS-grad Masters Preschool "
+    "Prof-school Some-college"
+)
+RELATIVES = "Husband Not-in-family Other-relative Own-child Unmarried Wife"
 HOUSES = ("crim", "zn", "indus", "chas", "nox", "rm", "age", "dis", "rad", "tax", "ptratio", "b", "lstat", "medv")
 USED = {"rm": "rooms", "lstat": "poor", "ptratio": "pupils", "chas": "river", "medv": "price"}
 BOUNDS = {"rooms": (3, 9), "poor": (0, 40), "pupils": (10, 25), "price": (0, 50)}
@@ -39,12 +31,11 @@ POOR, ROOMS, ALL = "price ~ poor", "price ~ rooms + poor", "price ~ rooms + poor
 
 @dataclass(frozen=True)
 class Table:
-    """A table, the bounds of some columns and the step of those that have one, and two columns of categories."""
+    """A table, the bounds of some columns, and two columns of categories."""
 
     name: str
     frame: pd.DataFrame
     bounds: dict[str, tuple[float, float]]
-    steps: dict[str, float]
     categories: dict[str, list[Any]]
 
 
@@ -64,16 +55,16 @@ def tables() -> list[Table]:
     frame["health"] = np.select([frame["hlthp"] == 1, frame["hlthf"] == 1, frame["hlthg"] == 1], [0, 1, 2], 3)
     frame["deductible"] = frame["idp"].astype(int)
     bounds = {"mdvis": (0.0, 100.0), "disea": (0.0, 100.0), "lncoins": (0.0, 5.0)}
-    randhie = Table("randhie", frame, bounds, {"mdvis": 1.0}, {"health": [0, 1, 2, 3], "deductible": [0, 1]})
+    randhie = Table("randhie", frame, bounds, {"health": [0, 1, 2, 3], "deductible": [0, 1]})
 
     groups = {"occupation": [1, 2, 3, 4, 5, 6], "religious": [1, 2, 3, 4]}
     frame = sm.datasets.fair.load_pandas().data.astype(dict.fromkeys(groups, int))
-    fair = Table("fair", frame, {"age": (15.0, 60.0), "affairs": (0.0, 60.0)}, {"age": 0.5}, groups)
+    fair = Table("fair", frame, {"age": (15.0, 60.0), "affairs": (0.0, 60.0)}, groups)
 
     frame = read("adult.csv", ADULT)
     if frame is None:
         return [randhie, fair]
     bounds = {"age": (0.0, 120.0), "capital_gain": (0.0, 1e5), "hours": (0.0, 100.0)}
-    codes = {name: CODES[name].split() for name in ("education", "relationship")}
+    codes = {"education": SCHOOLS.split(), "relationship": RELATIVES.split()}
     frame = frame.rename(columns={"hours_per_week": "hours"})
-    return [randhie, fair, Table("adult", frame, bounds, {"age": 1.0, "hours": 1.0}, codes)]
+    return [randhie, fair, Table("adult", frame, bounds, codes)]
