@@ -72,9 +72,9 @@ def test_results_are_complete():
 
 
 QUICK = {  # cases of what is asked of the library, and sizes at which they take a moment
-    ("classes", "gmm_cancer"): {"runs": 2},
     ("intervals", "inference_curves"): {"runs": 2},
     ("levels", "levels_anova"): {"runs": 2},
+    ("papers", "gmm_cancer"): {"runs": 2},
     ("papers", "tong_table1"): {"runs": 100},
     ("power", "papers_raj2019_power"): {"runs": 2},
     ("speed", "peers_speed"): {"rows": 2000, "repeats": 1},

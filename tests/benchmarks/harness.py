@@ -232,7 +232,6 @@ PEERS = {
     "smartnoise": ("smartnoise-sql==1.0.10", "setuptools<81"),
     "pipelinedp": ("pipeline-dp==0.3.1",),
     "tumult": ("tmlt.analytics==0.21.0",),
-    "dcor": ("dcor==0.7",),
     "dpmm": ("dpmm==0.1.9",),
 }
 
