@@ -179,6 +179,21 @@ def test_what_is_asked_of_the_account_is_bounded(server):
         assert server.send(body, "/v1/account/trial").status_code in {200, 400, 503}
 
 
+def test_an_unforeseen_failure_is_told_and_logged_without_its_text(server, monkeypatch, caplog):
+    """The text of an error may quote the data: neither the analyst nor the custodian's log has it."""
+
+    def fail(*_):
+        raise RuntimeError(f"cannot convert {CANARY}")
+
+    monkeypatch.setattr("dfprivacy.server.app.answer_question", fail)
+    asked = {"content": json.dumps(GOOD), "headers": {"Authorization": f"Bearer {server.token}"}}
+    answer = server.client.post("/v1/ask/trial", **asked)
+
+    assert (answer.status_code, answer.json()["error"]) == (500, "LedgerError")
+    assert "RuntimeError" in caplog.text
+    assert CANARY not in answer.text + caplog.text
+
+
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
 @pytest.mark.parametrize("path", ["ask", "account", "../../etc/passwd", "%2e%2e/x", "x" * 5000, ""])
 def test_other_methods_and_paths_find_nothing(server, method, path):
