@@ -200,14 +200,14 @@ def read_question(
         raise
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         raise ArgumentError(
-            "its conditions, groups or arguments cannot be read.", "Ask the analyst for a new request."
+            "its conditions, groups or arguments cannot be read.", "Write it with the same version of dfprivacy."
         ) from None
     price = {"epsilon": wanted.epsilon, "fresh": wanted.fresh}
     price |= {} if wanted.delta is None else {"delta": wanted.delta}
     if reserved := sorted({"epsilon", "fresh", *(["delta"] if mechanism.delta else [])} & given.keys()):
         raise ArgumentError(
             f"its arguments contain {reserved[0]}, which a question has beside its arguments.",
-            "Ask the analyst for a new request.",
+            "Write it with the same version of dfprivacy.",
         )
     grouped = part.group_by(list(wanted.by)) if wanted.by else part
     question: Question = grouped._question(mechanism, (), {**given, **price})  # noqa: SLF001 - a view of ours
