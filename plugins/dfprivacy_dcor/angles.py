@@ -37,8 +37,8 @@ _RESULTANT_MIN = 1e-12  # that of the least epsilon, 1e-9, is above 1e-10
 
 
 @dataclass(frozen=True)
-class Features:
-    """Integer features of the rows in one block of a message.
+class AngleFeatures:
+    """Integer cosine and sine of the noisy angle of each row in one block of a message.
 
     Attributes
     ----------
@@ -67,14 +67,14 @@ class Features:
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each row's feature from the mean feature."""
+        """Squared distance of each row's feature vector from the mean feature vector."""
         squares: NDArray[np.float64] = self._scale * (self._centred.astype(np.float64) ** 2).sum(axis=1)
         return squares
 
-    def subset(self, mask: NDArray[np.bool_]) -> Features:
-        """Return the features of the given rows only."""
+    def subset(self, mask: NDArray[np.bool_]) -> AngleFeatures:
+        """Return the features of the block's rows that a mask of all rows selects."""
         kept = mask[self.rows]
-        return Features(self.rows[kept], self.steps[kept], self.weight)
+        return AngleFeatures(self.rows[kept], self.steps[kept], self.weight)
 
     def covariance(self, y: Rows) -> float:
         """Compute the squared distance covariance of the features with the points y of the same rows."""
@@ -82,7 +82,7 @@ class Features:
 
 
 class Angles(RowLabels):
-    r"""Feature of a row: the angle of its projection on a direction, as one of N points on a circle.
+    r"""Feature of a row: the angle of its projection on a direction, as the index of one of N points on a circle.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ class Angles(RowLabels):
 
 
 def best_half_width(epsilon: float, places: int = PLACES) -> int:
-    """Return the half width of randomized response that keeps noisy angles closest to the true angles."""
+    """Return the half width of randomized response for which noisy angles are closest to true ones on average."""
     lengths = np.arange(1, places - 1, 2, dtype=np.float64)
     ratio = math.exp(min(epsilon, 40.0))
     resultant = (ratio - 1) * np.sin(np.pi * lengths / places) / (lengths * ratio + places - lengths)
@@ -137,7 +137,7 @@ def best_half_width(epsilon: float, places: int = PLACES) -> int:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DistanceMessage(Message):
-    """Message with a noisy angle of each row and a noisy distance deviation, which `dcor_with` reads.
+    """Message for `dcor_with`: a noisy angle of each row, and a noisy distance standard deviation.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -181,11 +181,11 @@ class DistanceMessage(Message):
 
     @property
     def arc(self) -> Arc:
-        """The randomized response that was applied to the angles."""
+        """Randomized response that was applied to the angles."""
         return Arc(self.places, self.reach, self.inside, self.outside)
 
     def blocks(self) -> list[tuple[NDArray[np.intp], float]]:
-        """Row indices and distance weight of each block of at least four rows.
+        """Return the row indices and the distance weight of each block of at least four rows.
 
         The pseudo-distance of two rows of a block is minus the weight times the product of their `features`.
         """
@@ -212,26 +212,26 @@ class DistanceMessage(Message):
         angle = self.angles * (2 * math.pi / self.places)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
-    def parts(self) -> list[Features]:
-        """Return the integer features of each block, computed from the message alone."""
+    def parts(self) -> list[AngleFeatures]:
+        """Return the integer features of each block, computed from the noisy angles alone."""
         wave, parts = self._unit_vectors, []
         for rows, weight in self.blocks():
             bits = 29 - len(rows).bit_length()
             steps = np.rint(np.ldexp(wave[rows], bits)).astype(np.int64)
-            parts.append(Features(rows, steps, weight / (self.arc.resultant * 2.0**bits) ** 2))
+            parts.append(AngleFeatures(rows, steps, weight / (self.arc.resultant * 2.0**bits) ** 2))
         return parts
 
     def covariances(
         self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Compute the unbiased squared distance covariance with numbers y, and with permutations of y."""
+        """Compute unbiased squared distance covariances of the rows with y and with permutations of y."""
         total = np.zeros(permutations + 1)
         for rows, weight in self.blocks():
             total += feature_covariances(self.features[rows], y[rows], permutations, rng) * weight
         return total
 
     def is_consistent(self) -> bool:
-        """Whether the angles, harmonics and randomized response are consistent."""
+        """Return whether angles, harmonics, length and randomized response have valid types, shapes and ranges."""
         return (
             self.angles.dtype == np.int64
             and self.angles.shape == (self.rows,)

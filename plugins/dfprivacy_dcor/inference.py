@@ -1,4 +1,4 @@
-r"""Tail probabilities of a noisy distance covariance of independent columns.
+r"""Estimates, confidence intervals and p-values of distance correlation, from its noisy statistics.
 
 For m rows of independent columns, :math:`m\,\mathrm{dCov}^2` tends to a quadratic form
 :math:`\sum_k \lambda_k Z_k^2` of normal variables [1]_. Its mean is the product of the mean distances, M = m_x m_y,
@@ -53,7 +53,7 @@ _LOG_TAIL = np.log(2.0) + log_ndtr(-_Z)
 
 
 def noisy_tail(value: Any, scale: Any, mean: Any, spread: Any) -> NDArray[np.float64]:
-    r"""Return the tail probability of :math:`\sqrt{M - v + v Z^2} + b L`, with Z normal and L Laplace noise.
+    r"""Return the probability that :math:`\sqrt{M - v + v Z^2} + b L \ge t`, Z normal and L Laplace noise.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def noisy_tail(value: Any, scale: Any, mean: Any, spread: Any) -> NDArray[np.flo
 
 
 def _laplace_tail(gap: Any) -> Any:
-    """Return the probability that Laplace noise of scale 1 is at least a value."""
+    """Return the probability that Laplace noise of scale 1 is at least `gap`."""
     beyond = np.exp(-np.abs(gap)) / 2
     return np.where(gap > 0, beyond, 1 - beyond)
 
@@ -146,13 +146,13 @@ class NoisyStatistics:
 
     @property
     def _denominator(self) -> float:
-        """Square root of the product of both noisy distance deviations, each at least twice its noise scale."""
+        """Root of the product of both noisy distance standard deviations, each at least twice its noise scale."""
         (_, x, y, *_), (_, b_x, b_y, *_) = self.values, self.scales
         return math.sqrt(max(x, 2 * b_x)) * math.sqrt(max(y, 2 * b_y))
 
     @property
     def _null_square(self) -> float:
-        """Expected square of q s_xy under independence, due to sampling alone."""
+        """Expected square, under independence, of distance covariance times the share of complete rows."""
         q = self.complete
         m_x, m_y = (max(self.values[at + 3] + 2 * self.largest[at] * q, 0.0) for at in (0, 1))
         return m_x * m_y / (q * self.rows)
@@ -169,17 +169,17 @@ class NoisyStatistics:
 
     @property
     def _corrected_square(self) -> float:
-        """Square of q s_xy, corrected for the variance of its noise; it can be below 0."""
+        """Square of distance covariance times share of complete rows, minus its noise variance; may be below 0."""
         return math.copysign(self.values[0] ** 2, self.values[0]) - 2 * self.scales[0] ** 2
 
     @property
     def statistic(self) -> float:
-        """Test statistic: n times the squared distance covariance, divided by both mean distances."""
+        """Test statistic: complete rows times squared distance covariance, over the product of mean distances."""
         return max(self._corrected_square, 0.0) / self._null_square if self._null_square > 0 else 0.0
 
     @property
     def informative(self) -> bool:
-        """Whether both distance deviations are clearly larger than their noise."""
+        """Whether both noisy distance standard deviations are at least four times their noise scales."""
         return all(self.values[at] >= SEEN * self.scales[at] for at in (1, 2))
 
     def interval(self, confidence: float) -> ConfidenceInterval:
@@ -244,7 +244,7 @@ def missing_note(share: float, scale: float) -> tuple[str, ...]:
 
 
 def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -> NDArray[np.float64]:
-    r"""Bound the probability, under independence, that the noisy q s_xy is at least the released value.
+    r"""Bound the probability, under independence, of a noisy distance covariance of at least the released one.
 
     Independence is rejected at a level α where this is at most 0.9 α. A tenth of α is the probability that one of
     the five numbers on which the null distribution depends lies beyond its confidence limit [2]_: so as to be an
@@ -290,7 +290,7 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -
 
 
 def _rare_values_tail(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: float) -> Any:
-    """Return the tail probability of q s_xy for columns with rare values that coincide in few rows.
+    """Return a null tail probability of q s_xy, for rare values that few rows have in both columns.
 
     How many rows have both is then a Poisson variable, and each moves the first number by all that one row can.
     """
@@ -303,7 +303,7 @@ def _rare_values_tail(values: Any, scales: Any, rows: int, largest: Any, mean: A
 
 
 def _ratio_up_to_one(part: float, of: float) -> float:
-    """Return a ratio of at most 1; 0 if the numerator is not positive."""
+    """Return the ratio part / of, but at most 1, and 0 if `part` is not positive."""
     if part <= 0:
         return 0.0
     return 1.0 if part >= of else part / of

@@ -10,7 +10,7 @@ from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
 from dfprivacy_dcor.inference import SEEN, NoisyStatistics, bounded_share
 from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening, result_fields
 from dfprivacy_dcor.spaces import ROWS_MIN, Kernel, Metric, checked_rows, kernel_factor, kernel_space, metric_space
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, largest_values
+from dfprivacy_dcor.statistics import CandidateScores, Deviation, PairStatistics, largest_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ _TRUE_VALUES = (0.1, 0.5, 0.9)  # distance correlations for which `plan_dcor` sa
 
 @dataclass(frozen=True)
 class PairMeasurement:
-    """Measurement of a distance correlation: the noisy statistics, and public facts about the columns."""
+    """Measurement of a distance correlation or HSIC: the noisy statistics, and public facts on the columns."""
 
     x: Space
     y: Space | None
@@ -131,7 +131,7 @@ def conclude_dcor(
 
 def measure_pair(curator: Curator, x: Space, y: Space, n: int, share: object = None) -> PairMeasurement:
     """Measure the noisy statistics of a distance correlation."""
-    return PairMeasurement(x, y, n, curator.measure(FiveNumbers(x, y, n), share=share))
+    return PairMeasurement(x, y, n, curator.measure(PairStatistics(x, y, n), share=share))
 
 
 def conclude_pair(pair: PairMeasurement, *, alpha: float, confidence: float) -> DistanceCorrelation:
@@ -170,10 +170,10 @@ def plan_dcor(
     nan_policy: NanPolicy = "omit",
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Return the expected confidence interval for several distance correlations, from public numbers."""
+    """Return the expected confidence intervals for distance correlations of 0.1, 0.5 and 0.9; for ``explain``."""
     one, other = (metric_space(columns, metric, nan_policy=nan_policy) for columns in (x, y))
     n = checked_rows(curator, one, other)
-    scales = (*(curator.measured[-1].scale / FiveNumbers(one, other, n).weights[:5]).tolist(), 0.0)
+    scales = (*(curator.measured[-1].scale / PairStatistics(one, other, n).weights[:5]).tolist(), 0.0)
     spreads = _UNIFORM_DEVIATION * one.diameter, _UNIFORM_DEVIATION * other.diameter
     intervals = {}
     for truth in _TRUE_VALUES:
@@ -270,7 +270,7 @@ def dcor_screen(
         raise ArgumentError(
             f"top={top!r} exceeds the number of columns, {len(candidates)}.", f"Use top={len(candidates)} or less."
         )
-    places = curator.select(Scores(candidates, y, n), top=top, share="1/2" if estimate else None)
+    places = curator.select(CandidateScores(candidates, y, n), top=top, share="1/2" if estimate else None)
     best = [candidates[int(place)] for place in places]
     pairs = tuple(measure_pair(curator, x, y, n, f"1/{2 * top}") for x in best if estimate)
     return tuple(column.name for column in chosen_from), tuple(name for x in best for name in x.names), pairs
@@ -284,7 +284,7 @@ def conclude_dcor_screen(
     confidence: Probability = 0.95,
     alpha: Probability = 0.05,
 ) -> Screening:
-    """Compute the distance correlation of each selected column."""
+    """Return the selected columns, with the distance correlation of each if it was measured."""
     candidates, features, pairs = measured
     return Screening(
         features=features,
@@ -435,7 +435,7 @@ def conclude_hsic(
 def hsic_interval(
     root: float, scale: float, share: float, share_scale: float, rows: int, units: float, confidence: float
 ) -> tuple[float, float, float]:
-    """Estimate HSIC, (m-1)⁻² tr KHLH, and compute its confidence interval by Bonferroni's inequality.
+    """Estimate HSIC, (m-1)⁻² tr KHLH, with a confidence interval by Bonferroni's inequality.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ ALONE = (
 _BATCH = 32  # permutations
 
 
-class Part(Protocol):
+class MessageBlock(Protocol):
     """Interface of a block of rows of a message, seen as points of a metric space."""
 
     @property
@@ -67,16 +67,16 @@ class Part(Protocol):
     def squares(self) -> NDArray[np.float64]:
         """Squared distance of each row's point from the mean point of the block."""
 
-    def subset(self, mask: NDArray[np.bool_]) -> Part:
-        """Return the block restricted to the rows of a mask."""
+    def subset(self, mask: NDArray[np.bool_]) -> MessageBlock:
+        """Return the block restricted to the rows that a mask of all rows selects."""
 
     def covariance(self, y: Rows) -> float:
-        """Compute the squared distance covariance with the points y of the same rows in another space."""
+        """Compute the squared distance covariance of the block with the points y of the same rows."""
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate(Exact):
-    """Distance correlation of own rows with another party's message, without noise: not private for these rows.
+    """Distance correlation of own rows with another party's message, without noise: not private for own rows.
 
     It is no release. The other party's rows stay protected, as all of it follows from their message.
 
@@ -151,7 +151,7 @@ def _quadratic_form(f: NDArray[np.float64], y: NDArray[np.float64]) -> Any:
 
 
 def _unbiased_covariance(m: int, first: Any, second: Any, third: Any) -> Any:
-    """Compute the unbiased squared distance covariance from sums over pairs, over rows and over all distances."""
+    """Combine sums of products of distances into the unbiased squared distance covariance of m rows."""
     return first / (m * (m - 3)) - 2 * second / (m * (m - 2) * (m - 3)) + third / (m * (m - 1) * (m - 2) * (m - 3))
 
 
@@ -164,7 +164,7 @@ def distance_variance(y: NDArray[np.float64]) -> float:
 def feature_covariances(
     f: NDArray[np.float64], y: NDArray[np.float64], permutations: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Compute squared distance covariances of y, and of its permutations, with pseudo-distances -f_i f_j."""
+    """Compute squared distance covariances of pseudo-distances -f_i·f_j with y and with permutations of y."""
     m = len(f)
     if y.ndim == 1:
         order = np.argsort(y, kind="stable")
@@ -185,7 +185,7 @@ def feature_covariances(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Message(Release, ABC):
-    """Base class of messages, which have noisy features of each row and a noisy distance deviation.
+    """Base class of messages: noisy features of each row, and a noisy distance standard deviation.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -229,12 +229,12 @@ class Message(Release, ABC):
 
     @property
     def spread(self) -> float:
-        """Noisy distance deviation, raised to at least twice its noise scale."""
+        """Noisy distance standard deviation (times the share of complete rows), at least twice its noise scale."""
         return max(self.deviation, 2 * self.deviation_scale)
 
     @property
     def informative(self) -> bool:
-        """Whether the distance deviation is clearly larger than its noise."""
+        """Whether the noisy distance standard deviation is at least four times its noise scale."""
         return self.deviation >= SEEN * self.deviation_scale
 
     @property
@@ -255,21 +255,21 @@ class Message(Release, ABC):
         return tuple(remarks)
 
     @abstractmethod
-    def parts(self) -> Sequence[Part]:
-        """Return the features of each block of rows; the blocks' squared distance covariances add up."""
+    def parts(self) -> Sequence[MessageBlock]:
+        """Return the blocks of rows; their squared distance covariances with y add up to the message's."""
 
     @abstractmethod
     def covariances(
         self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Compute the unbiased squared distance covariance with numbers y, and with permutations of y."""
+        """Compute unbiased squared distance covariances of the rows with numbers y and with permutations of y."""
 
     @abstractmethod
     def is_consistent(self) -> bool:
-        """Whether the fields of the message's protocol are consistent."""
+        """Return whether the fields of the message's protocol have valid types, shapes and ranges."""
 
     def align(self, keys: Any, rows: int) -> Self:
-        """Return the message with its rows reordered to match another table's keys.
+        """Return the message with its rows in the order of another table's keys.
 
         Parameters
         ----------
@@ -424,7 +424,7 @@ def load_message(path: str | os.PathLike[str]) -> Message:
 
 
 def checked_message(message: object) -> Message:
-    """Return a message after checking that its fields are consistent."""
+    """Return a message; raise an error if it is not one, or if a field has an invalid type, shape or value."""
     if not isinstance(message, Message):
         raise ArgumentError(
             f"other= must be a message or a view, not a {type(message).__name__}.",
@@ -456,7 +456,7 @@ def checked_message(message: object) -> Message:
 
 
 def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> None:
-    """Check that a message and a table have the same number of rows, and that both or neither have keys."""
+    """Check that a message and a table have equal numbers of rows, and that both or neither have keys."""
     if theirs != ours:
         raise ArgumentError(
             f"The other party's message is about {theirs} rows, and this table has {ours}.",
@@ -470,7 +470,7 @@ def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> 
 
 
 def checked_keys(keys: Any, rows: int) -> tuple[str | int, ...]:
-    """Return the keys of a table's rows, after checking that they are unique."""
+    """Return the keys of a table's rows; raise an error unless they are different strings or integers."""
     plain = isinstance(keys, list | tuple) and all(type(key) in (str, int) for key in keys)
     if not plain or len(keys) != rows or len(set(keys)) != rows:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-r"""Messages by the protocol of equations 3 and 4 of the paper, with noise that protects whole rows.
+r"""Messages of ``protocol="paper"`` (Vepakomma et al. 2021), with noise that protects whole rows.
 
 Alice adds Gaussian noise to random projections :math:`u_k x` of each row (all K of them: equation 3; one, in one
 of K blocks of rows: equation 4), and Bob averages :math:`C_p C_q\,\mathrm{dCov}^2(u_k x + N, v_k y)` over k [1]_.
@@ -80,7 +80,7 @@ class Projections(OfRows):
         self.error = (len(columns) + 1) * 2.0**-52 * float(np.abs(directions).sum(axis=1).max())
 
     def value(self, rows: Any) -> NDArray[np.float64]:
-        """Compute the projections of all rows, each independently of the row's position."""
+        """Compute the projections of all rows; a row with missing values is moved to the middle of the bounds."""
         along = np.zeros(self.shape)
         gone = np.zeros(rows.size, dtype=np.bool_)
         for column in self.columns if self.omit else ():
@@ -95,7 +95,7 @@ class Projections(OfRows):
     def sensitivity(
         self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
     ) -> float:
-        """Return the largest norm of the change of one row's projections, which is between corners of the bounds.
+        """Return the sensitivity: the largest norm of the change of one row's projections.
 
         Of two complete rows private values change, by 1 at most. Where a private value may be missing, a row that
         counts and one that is at the middle of all bounds differ in all values, by 1/2 at most.
@@ -119,7 +119,7 @@ class Projections(OfRows):
 
 
 def kenthapadi_scale(epsilon: float, delta: float) -> float:
-    """Return the scale of Gaussian noise by Theorem 4 of Kenthapadi et al., for sensitivity 1.
+    """Return the standard deviation of Gaussian noise by Theorem 4 of Kenthapadi et al., for sensitivity 1.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def kenthapadi_scale(epsilon: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class ProjectedRows:
-    """Noisy projection of a block of rows on one direction, seen as points of a metric space."""
+    """Noisy projections of a block of rows on one direction; the distance of two rows is √|a - b|."""
 
     rows: NDArray[np.intp]
     line: Line
@@ -144,24 +144,24 @@ class ProjectedRows:
 
     @property
     def squares(self) -> NDArray[np.float64]:
-        """Squared distance of each row from the mean, where distances on the line count as squared distances."""
+        """Squared distance of each row from the block's mean, where the distance of two rows is √|a - b|."""
         m, step = self.line.size, self.width / 2**self.line.bits
         squares: NDArray[np.float64] = step * (self.line.row_sums / m - self.line.total / (2 * m**2))
         return squares
 
     def subset(self, mask: NDArray[np.bool_]) -> ProjectedRows:
-        """Return the projection of the rows of a mask."""
+        """Return the projections of the block's rows that a mask of all rows selects."""
         kept = mask[self.rows]
         return ProjectedRows(self.rows[kept], Line(self.line.values[kept], self.line.bits), self.width)
 
     def covariance(self, y: Rows) -> float:
-        """Compute the squared distance covariance with the points y of the same rows in another space."""
+        """Compute the squared distance covariance of the block with the points y of the same rows."""
         return squared_covariance(Lines((self.line,), (self.width,)), y)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProjectionMessage(Message):
-    """Message of the paper's protocol, with noisy projections of the rows and a noisy distance deviation.
+    """Message of ``protocol='paper'``: noisy projections of rows, and a noisy distance standard deviation.
 
     It may be kept, sent and used as often as one likes: all that is post-processing of what was paid for.
 
@@ -213,7 +213,7 @@ class ProjectionMessage(Message):
         return line_on_grid(values)
 
     def parts(self) -> list[ProjectedRows]:
-        """Return each noisy projection as a separate metric space."""
+        """Return the noisy projections of each block of rows on each of its directions."""
         weight = sphere_constant(len(self.columns)) / len(self.directions)
         parts = []
         for rows, ks in self._blocks():
@@ -224,7 +224,7 @@ class ProjectionMessage(Message):
     def covariances(
         self, y: NDArray[np.float64], permutations: int, rng: np.random.Generator
     ) -> NDArray[np.float64]:
-        """Compute the mean squared distance covariance of the projections with y, and with permutations of y."""
+        """Compute unbiased squared distance covariances of the rows with y and with permutations of y."""
         y = y.reshape(self.rows, -1)
         count, q = len(self.directions), y.shape[1]
         units = np.ones((count, 1)) if q == 1 else unit_vectors(count, q, seed=1)
@@ -239,7 +239,7 @@ class ProjectionMessage(Message):
         return total
 
     def is_consistent(self) -> bool:
-        """Whether the projections and directions of the message are consistent."""
+        """Return whether projections, directions and noise scale have valid types, shapes and ranges."""
         n, count = self.rows, len(self.directions)
         sizes = np.bincount(self.turns, minlength=count)
         return (

@@ -1,4 +1,4 @@
-"""Methods of both parties: write a message, and measure the dependence of own columns on a message."""
+"""Methods of two parties: create a message, and estimate how own columns depend on the other's message."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dfprivacy_dcor.angles import HARMONIC_MAX, PLACES, Angles, DistanceMessage,
 from dfprivacy_dcor.inference import SEEN, UNINFORMATIVE, bounded_share, missing_note
 from dfprivacy_dcor.message import Estimate, Keys, Message, check_rows, checked_message, fingerprint, keys_of
 from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, kenthapadi_scale
-from dfprivacy_dcor.points import five_numbers
+from dfprivacy_dcor.points import distance_statistics
 from dfprivacy_dcor.results import SharedCorrelation, result_fields
 from dfprivacy_dcor.spaces import ROWS_MIN, checked_rows, metric_space, rounding_error, unit_vectors
-from dfprivacy_dcor.statistics import Deviation, SharedNumbers, complete_points
+from dfprivacy_dcor.statistics import CompleteRowStatistics, Deviation, complete_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SHOWN_SHARES",
-    "MessageScores",
+    "MessageStatistics",
     "Protocol",
     "dcor_message",
     "dcor_with",
@@ -47,8 +47,8 @@ SHOWN_SHARES = (0.6, 0.2, 0.2)
 _MIN_CHANGE, _MAX_CHANGE = 1e-100, 1e100  # between them no product overflows, or loses digits
 
 
-class MessageScores(SharedNumbers):
-    r"""Statistics that the second party computes from a message and its own rows, with their sensitivity.
+class MessageStatistics(CompleteRowStatistics):
+    r"""Statistics of `dcor_with`: own columns' distance covariance with a message, deviation and mean distance.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class MessageScores(SharedNumbers):
         )
 
     def _max_distance(self, n: int) -> float:
-        """Return an upper bound of a row's squared distance from the mean feature of any subset of the rows."""
+        """Return an upper bound of a row's squared distance from the mean of any subset of the message's rows."""
         reach = np.zeros(n)
         for part in self.parts:
             far = part.squares
@@ -94,7 +94,7 @@ class MessageScores(SharedNumbers):
 
     @property
     def sampling(self) -> float:
-        """Expected squared distance covariance under independence, if the mean distance of the own rows is 1."""
+        """Expected squared distance covariance under independence, for own rows with a mean distance of 1."""
         return float(sum(2 * part.squares.mean() / len(part.rows) for part in self.parts))
 
     def value(self, rows: Any) -> NDArray[np.float64]:
@@ -106,7 +106,7 @@ class MessageScores(SharedNumbers):
             kept = part.subset(there)
             if len(kept.rows):
                 squares.append((len(kept.rows) / len(part.rows)) ** 2 * kept.covariance(y.reorder(kept.rows)))
-        _, deviation, _, mean, _ = five_numbers(points, points)
+        _, deviation, _, mean, _ = distance_statistics(points, points)
         values = self.weighted([0.0, deviation, mean - self.y.diameter], share)
         values[0] = math.sqrt(math.fsum(squares)) * self.weights[0]  # the share is in the squares
         return values
@@ -402,7 +402,7 @@ def dcor_with(
     (2.0, 2.0)
     """
     message, y = _checked_message(curator, other, columns, asked, protocol, keys, nan_policy)
-    shown = MessageScores(message, y)
+    shown = MessageStatistics(message, y)
     return MessageResult(message, y.names, y.diameter, shown.sampling, curator.measure(shown))
 
 
@@ -412,7 +412,7 @@ def conclude_dcor_with(
     *,
     confidence: Probability = 0.95,
 ) -> SharedCorrelation:
-    """Compute the result from the noisy statistics and the message."""
+    """Compute the squared distance correlation and its lower bound from the noisy statistics."""
     message, sampling = measured.message, measured.sampling
     values, scales = measured.noisy.values.tolist(), measured.noisy.scales.tolist()
     counted = len(values) > 3  # noqa: PLR2004 - the share of complete rows
@@ -551,7 +551,7 @@ def _checked_message(
     keys: Keys | None,
     nan_policy: NanPolicy,
 ) -> tuple[Message, Space]:
-    """Return the message in the row order of the table, and the space of the columns, after checks."""
+    """Check the arguments; return the message in the table's row order, and the metric space of the columns."""
     if isinstance(other, PrivateFrame):
         raise ArgumentError(
             "This call would create a new message of the other view, and explain() spends no budget.",
@@ -580,7 +580,7 @@ def request_message(
     keys: Keys | None = None,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Create the message of another view for `dcor_with`, after checking that it will match the own rows."""
+    """Create the message of another view for `dcor_with`, after checking that its rows match this table's."""
     if not isinstance(other, PrivateFrame):
         return {}
     n = checked_rows(curator, metric_space(columns, "euclidean"))

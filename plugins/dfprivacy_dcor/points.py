@@ -1,4 +1,4 @@
-r"""Points of a metric space, and the distance covariance of the same rows in two spaces.
+r"""Points of a metric space, and the distance covariance of the same rows in two metric spaces.
 
 Of two numbers a row it is exact, in n log n steps.
 
@@ -44,8 +44,8 @@ __all__ = [
     "Rows",
     "covariance",
     "covariance_u",
+    "distance_statistics",
     "features_covariance",
-    "five_numbers",
     "grid_bits",
     "index_blocks",
     "on_grid",
@@ -67,7 +67,7 @@ def on_grid(unit: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class Line:
-    """Points on a line with integer coordinates, and sums of their distances.
+    """Points on a line with integer coordinates, and the sums of their distances.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Line:
 
     @cached_property
     def row_sums(self) -> NDArray[Any]:
-        """Sum of the distances from each row to all others, in units of the grid."""
+        """Sum of the distances from each row to all others, in multiples of the grid step."""
         ordered = self.values[self.order]
         below = np.cumsum(ordered) - ordered
         sums = np.empty_like(ordered)
@@ -101,7 +101,7 @@ class Line:
 
     @cached_property
     def total(self) -> int:
-        """Sum of all distances, in units of the grid."""
+        """Sum of the distances of all ordered pairs of rows, in multiples of the grid step."""
         return _exact_sum(self.row_sums)
 
     @property
@@ -111,7 +111,7 @@ class Line:
 
 
 def covariance(x: Line, y: Line) -> Fraction:
-    """Compute the squared distance covariance of the same rows on two lines, which is at least 0.
+    """Compute the squared distance covariance (V-statistic) of two columns of numbers, which is at least 0.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def covariance(x: Line, y: Line) -> Fraction:
 
 
 def covariance_u(x: Line, y: Line) -> Fraction:
-    """Compute the unbiased estimate of the population's squared distance covariance, which can be negative."""
+    """Compute the unbiased squared distance covariance (U-statistic) of two columns; it can be negative."""
     n = x.size
     second, third = _exact_dot(x.row_sums, y.row_sums), x.total * y.total
     total = (n - 1) * (n - 2) * _distance_products(x, y) - 2 * (n - 1) * second + third
@@ -143,7 +143,7 @@ def covariance_u(x: Line, y: Line) -> Fraction:
 
 
 def _distance_products(x: Line, y: Line) -> int:
-    """Sum, over all pairs of rows, the product of their distances in two columns of numbers.
+    """Compute the exact sum over all pairs of rows of the product of their distances in two columns.
 
     A product is (x_i - x_j)(y_i - y_j) but for its sign, so their sum is four times that over the pairs in which
     both grow, less twice that over all. Of a line with itself both grow in all.
@@ -172,12 +172,12 @@ def _concordant_products(x: NDArray[Any], y: NDArray[Any]) -> int:
 
 
 def _exact_sum(values: NDArray[Any]) -> int:
-    """Compute the exact sum of integers below 2^62, which may overflow int64."""
+    """Compute the exact sum of integers below 2^62, also if the sum exceeds int64."""
     return (int((values >> 31).sum()) << 31) + int((values & (2**31 - 1)).sum())
 
 
 def _exact_dot(a: NDArray[Any], b: NDArray[Any]) -> int:
-    """Compute the exact sum of products of nonnegative integers, which may overflow int64."""
+    """Compute the exact dot product of nonnegative integers, also if it exceeds int64."""
     bits = (62 - len(a).bit_length()) // 2
     return sum(
         int(np.dot(high, low)) << (bits * (i + j))
@@ -197,23 +197,23 @@ _METRICS: dict[str | None, Any] = {None: "euclidean", "gaussian": "sqeuclidean",
 
 @dataclass(frozen=True)
 class Lines:
-    """Points whose distance is a weighted sum of distances on lines."""
+    """Points whose distance is the weighted sum of their distances on several lines."""
 
     lines: tuple[Line, ...]
     weights: tuple[float, ...]
 
     @property
     def size(self) -> int:
-        """Number of rows."""
+        """Number of points, one for each row."""
         return self.lines[0].size
 
     @property
     def mean(self) -> float:
-        """Mean distance m."""
+        """Mean distance of two points."""
         return math.fsum(weight * line.mean for weight, line in zip(self.weights, self.lines, strict=True))
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
-        """Compute the distances from some rows to all."""
+        """Compute the distances from the points of some rows to those of all rows."""
         distances = np.zeros((len(self.lines[0].values[rows]), self.lines[0].size))
         for weight, line in zip(self.weights, self.lines, strict=True):
             distances += np.abs(line.values[rows, None] - line.values) * (weight / 2**line.bits)
@@ -221,7 +221,7 @@ class Lines:
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """The coordinates of the points, one array each."""
+        """Coordinates of the points, one array for each line."""
         return [line.values for line in self.lines]
 
     def reorder(self, order: NDArray[np.intp]) -> Lines:
@@ -238,23 +238,23 @@ class Labels:
 
     @property
     def size(self) -> int:
-        """Number of rows."""
+        """Number of points, one for each row."""
         return len(self.codes)
 
     @property
     def mean(self) -> float:
-        """Mean distance m."""
+        """Mean distance of two points."""
         sizes = np.bincount(self.codes, minlength=self.count)
         return 1.0 - math.fsum((sizes / len(self.codes)) ** 2)
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
-        """Compute the distances from some rows to all."""
+        """Compute the distances from the points of some rows to those of all rows."""
         distances: NDArray[np.float64] = (self.codes[rows, None] != self.codes).astype(np.float64)
         return distances
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """The coordinates of the points, one array each."""
+        """Integer codes of the points' labels, as a list of one array."""
         return [self.codes]
 
     def reorder(self, order: NDArray[np.intp]) -> Labels:
@@ -264,25 +264,25 @@ class Labels:
 
 @dataclass(frozen=True)
 class Points:
-    """Points, shape (n, p), with the Euclidean distance, or with 1 - k of a kernel k after scaling."""
+    """Points, shape (n, p), with the Euclidean distance or, given a kernel k, the distance 1 - k."""
 
     points: NDArray[np.float64]
     kernel: Literal["gaussian", "laplace"] | None = None
 
     @property
     def size(self) -> int:
-        """Number of rows."""
+        """Number of points, one for each row."""
         return len(self.points)
 
     def distances(self, rows: slice) -> NDArray[np.float64]:
-        """Compute the distances from some rows to all, each from its two points alone."""
+        """Compute the distances from the points of some rows to those of all rows."""
         metric = _METRICS[self.kernel]
         distances: NDArray[np.float64] = scipy.spatial.distance.cdist(self.points[rows], self.points, metric)
         return distances if self.kernel is None else -np.expm1(-distances)
 
     @property
     def coordinates(self) -> list[NDArray[Any]]:
-        """The coordinates of the points, one array each."""
+        """Coordinates of the points, one array for each dimension."""
         return list(self.points.T)
 
     def reorder(self, order: NDArray[np.intp]) -> Points:
@@ -293,8 +293,8 @@ class Points:
 Rows = Lines | Labels | Points
 
 
-def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
-    """Compute the distance covariance, both distance deviations, and both mean distances.
+def distance_statistics(x: Rows, y: Rows) -> NDArray[np.float64]:
+    """Compute distance covariance, both distance standard deviations and both mean distances of two columns.
 
     Parameters
     ----------
@@ -316,7 +316,7 @@ def five_numbers(x: Rows, y: Rows) -> NDArray[np.float64]:
 
 
 def squared_covariance(x: Rows, y: Rows) -> float:
-    """Compute the squared distance covariance, at least 0; it is 0 if there are no rows."""
+    """Compute the squared distance covariance of the same rows in two metric spaces; 0 if there are no rows."""
     if x.size == 0:
         return 0.0
     if isinstance(x, Points) or isinstance(y, Points):
@@ -339,7 +339,7 @@ def squared_covariance(x: Rows, y: Rows) -> float:
 
 
 def features_covariance(centred: NDArray[np.int64], y: Rows) -> float:
-    r"""Compute the squared distance covariance of features whose squared Euclidean distance is the metric.
+    r"""Compute the squared distance covariance of y with features, whose metric is the squared Euclidean distance.
 
     Parameters
     ----------

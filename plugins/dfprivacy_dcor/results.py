@@ -41,7 +41,7 @@ class _NoisyResult(Release):
         return uncertainty(self.low, self.high, self.confidence, whose="this table", noise=1.0, p=p)
 
     def _draw_interval(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
-        """Draw the confidence interval and the estimate."""
+        """Draw the estimate and its confidence interval."""
         ax = axes(ax)
         draw_interval(ax, 0, estimate, (self.low, self.high), noise=1.0)
         ax.plot(estimate, 0, "o", color=text_color(ax))

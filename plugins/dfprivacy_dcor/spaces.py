@@ -1,4 +1,4 @@
-r"""Metric spaces of columns: the metric and its public properties, and the points of the rows.
+r"""Metric spaces of columns: their metrics and public properties, and the points of the rows.
 
 Each column is first scaled by its bounds, so that its width is 1. Then the rows are points of a space with one of
 four metrics, all of negative type:
@@ -59,7 +59,7 @@ _RELATIVE_ERROR = 72 * 2.0**-52  # of what is computed from integers, as a part 
 
 @dataclass(frozen=True)
 class Space:
-    """Metric space of columns, described by public facts.
+    """Metric space of the values of some columns, described by public facts.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Space:
 
     @property
     def widths(self) -> NDArray[np.float64]:
-        """Largest distance along each line, which is the line's weight in the metric."""
+        """Weight of each line in the metric, which is the largest distance along the line."""
         if self.directions is None:
             return np.ones(len(self.columns))
         widths: NDArray[np.float64] = np.abs(self.directions).sum(axis=1)
@@ -179,7 +179,7 @@ def metric_space(
     *,
     nan_policy: NanPolicy = "fill",
 ) -> Space:
-    """Return the metric space of columns, after checking the columns and the metric.
+    """Return the metric space of columns; raise an error if the metric does not apply to the columns.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def metric_space(
 
 
 def checked_rows(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill") -> int:
-    """Return the public number of rows, after checks of the columns, the number and the missing values."""
+    """Return the public number of rows, after checking the columns, that number and missing values."""
     columns = [column for each in spaces for column in each.columns]
     if len(set(columns)) < len(columns):
         raise ArgumentError("A column is named both in x and in y.", "Name every column once.")
@@ -267,7 +267,7 @@ def sphere_constant(p: int) -> float:
 
 
 def rounding_error(x: Space, y: Space) -> NDArray[np.float64]:
-    """Return upper bounds of the floating-point errors of `five_numbers`."""
+    """Return upper bounds of the floating-point errors of `distance_statistics`."""
     both = math.sqrt(x.diameter * y.diameter)
     part = (
         math.sqrt((168 + 4 * (x.n_terms + y.n_terms)) * 2.0**-52)
@@ -337,7 +337,7 @@ class KernelSpace(Space):
 def kernel_space(
     columns: tuple[Column, ...], kernel: Kernel, lengthscale: float | None, *, nan_policy: NanPolicy
 ) -> Space:
-    """Return the space whose distance covariance is proportional to HSIC, after checking the columns.
+    """Return the metric space of columns whose distance covariance is proportional to HSIC.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfprivacy.statistics import OfRows
-from dfprivacy_dcor.points import five_numbers, squared_covariance
+from dfprivacy_dcor.points import distance_statistics, squared_covariance
 from dfprivacy_dcor.spaces import rounding_error
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SHARES",
+    "CandidateScores",
+    "CompleteRowStatistics",
     "Deviation",
-    "FiveNumbers",
+    "PairStatistics",
     "Relation",
-    "Scores",
-    "SharedNumbers",
     "all_columns_public",
     "complete_points",
     "largest_changes",
@@ -44,7 +44,7 @@ DEVIATION_SHARES = (0.75, 0.25)
 
 
 def largest_changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
-    """Return upper bounds of the changes of s_xy, s_x, s_y, m_x and m_y if one of n rows changes.
+    """Return upper bounds of the changes of the five `distance_statistics` if one of n rows changes.
 
     Parameters
     ----------
@@ -64,15 +64,15 @@ def largest_changes(x: Space, y: Space, n: int) -> NDArray[np.float64]:
 
 
 def largest_values(x: Space, y: Space) -> tuple[float, ...]:
-    """Return the largest possible values of s_x, s_y, m_x and m_y."""
+    """Return the largest possible distance standard deviations and mean distances in two metric spaces."""
     return x.diameter / 2, y.diameter / 2, x.mean_max, y.mean_max
 
 
 Relation = Literal["replace_one", "add_remove"]
 
 
-class SharedNumbers(OfRows):
-    """Base class of statistics of complete rows, multiplied by the share q = m / n of complete rows.
+class CompleteRowStatistics(OfRows):
+    """Base class of statistics of complete rows, multiplied by the share of complete rows.
 
     Each is weighted so that it has its share of epsilon; q costs nothing beyond: see the explanation of distance
     correlation in the documentation.
@@ -130,8 +130,8 @@ class SharedNumbers(OfRows):
         return max(stays, float(np.linalg.norm(self.left_out, ord=norm)))
 
 
-class FiveNumbers(SharedNumbers):
-    r"""Statistics q s_xy, q s_x, q s_y, q (m_x - D_x) and q (m_y - D_y), weighted by `SHARES`.
+class PairStatistics(CompleteRowStatistics):
+    r"""Distance covariance, standard deviations and mean distances, times the share of complete rows and weights.
 
     Parameters
     ----------
@@ -158,11 +158,11 @@ class FiveNumbers(SharedNumbers):
     def value(self, rows: Any) -> NDArray[np.float64]:
         """Compute the five statistics, each times its weight."""
         x, y, share = complete_points(self.x, self.y, rows)
-        return self.weighted(five_numbers(x, y) - [0.0, 0.0, 0.0, self.x.diameter, self.y.diameter], share)
+        return self.weighted(distance_statistics(x, y) - [0.0, 0.0, 0.0, self.x.diameter, self.y.diameter], share)
 
 
 def complete_points(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
-    """Return the points of the complete rows in both spaces, and their share of all rows."""
+    """Return the points of the complete rows in two metric spaces, and the share of these rows."""
     one, other = x.rows(rows), y.rows(rows)
     there = x.complete(rows) & y.complete(rows)
     if there.all():
@@ -171,8 +171,8 @@ def complete_points(x: Space, y: Space, rows: Any) -> tuple[Rows, Rows, float]:
     return one.reorder(places), other.reorder(places), len(places) / rows.size
 
 
-class Scores(OfRows):
-    """Scores of candidate columns x: q s_xy with a target y, divided by the square root of both diameters.
+class CandidateScores(OfRows):
+    """Scores of candidate columns: scaled distance covariances with a target, times the share of complete rows.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class Scores(OfRows):
 
 
 class Deviation(OfRows):
-    """Distance deviation s_x of the complete rows times their share q; also q where rows may be incomplete.
+    """Distance standard deviation of complete rows times their share; also the share if rows may be incomplete.
 
     Parameters
     ----------
@@ -240,13 +240,13 @@ class Deviation(OfRows):
             self.shape, self.error = (2,), float((self.weights * [slack, 2.0**-52]).max())
 
     def value(self, rows: Any) -> Any:
-        """Compute the distance deviation and the share of complete rows, each times its weight."""
+        """Compute the distance standard deviation and, if measured, the share of complete rows, with weights."""
         points, _, share = complete_points(self.x, self.x, rows)
         deviation = share * math.sqrt(squared_covariance(points, points))
         return np.array([deviation, share]) * self.weights if self.x.omit else deviation
 
     def sensitivity(self, relation: Relation, norm: float, public: frozenset[str]) -> float:
-        """Return the sensitivity, which is the same for any metric of negative type."""
+        """Return the sensitivity, which holds for any metric of negative type."""
         if relation != "replace_one":
             return math.inf
         if not self.x.omit:

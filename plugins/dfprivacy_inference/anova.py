@@ -130,7 +130,7 @@ class Anova(Release):
         return f"{what} ({pvalue(self.pvalue)}): from {mean_text(least)} to {mean_text(most)}."
 
     def _noise_share(self, at: int) -> float | None:
-        """Return the share of the width of a mean's confidence interval that is due to noise."""
+        """Return the fraction of the width of a mean's confidence interval that is due to noise."""
         error, noise = self.standard_errors[at], self.noise_standard_error[at]
         return noise_share(error, math.sqrt(max(error**2 - noise**2, 0.0)))
 
@@ -328,7 +328,7 @@ def check_anova(column: Column, by: Column, *, groups: Sequence[Any] | None, **_
 def plan_anova(
     curator: Curator, *, column: Column, by: Column, groups: Sequence[Any] | None, alpha: float, **_: Any
 ) -> Mapping[str, Any]:
-    """Return the expected standard error of a mean and the smallest detectable difference, for equal groups."""
+    """Return the expected standard error of a mean, and the smallest detectable difference; for ``explain``."""
     (noisy, sizes), (rows, given) = curator.planned, assumed_rows(curator)
     sums = NoisyMoments.from_sums(noisy, sizes, column)
     k, sd = len(chosen_groups(by, groups, most=None)), assumed_sd(column, None)

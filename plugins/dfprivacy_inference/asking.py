@@ -1,4 +1,4 @@
-"""Checks of the arguments of group comparisons, and the public numbers of rows of the groups."""
+"""Checks of the arguments of group comparisons, and the groups' public numbers of rows."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def check_distinct_columns(*columns: Column | None) -> None:
 
 
 def public_sizes(curator: Curator, by: Column, groups: tuple[Any, ...]) -> tuple[int, ...] | None:
-    """Return the public size of each group, or None; raise an error if a public group has fewer than 2 rows."""
+    """Return the public size of each group, or None if private; raise an error if one is below 2."""
     sizes = curator.sizes(by, groups, least=2)
     return None if sizes is None else tuple(int(size) for size in sizes)
 
 
 def checked_rows(rows: int | None) -> int | None:
-    """Return a public number of rows; raise an error if it is below `FEWEST`."""
+    """Return the public number of rows, or None if private; raise an error if it is below `FEWEST`."""
     if rows is not None and rows < FEWEST:
         raise ArgumentError(
             f"There are {rows} rows, and the test needs at least {FEWEST}.", "Use a table with more rows."
@@ -51,6 +51,6 @@ def are_all_categories(by: Column, groups: tuple[Any, ...]) -> bool:
 
 
 def assumed_rows(curator: Curator) -> tuple[int, str]:
-    """Return the number of rows that a plan assumes; if it is private, also a note that states the assumption."""
+    """Return the number of rows that a plan assumes, and a phrase that says so (empty if it is public)."""
     rows, given = curator.supposed_size
     return rows, given and f", if {given}"

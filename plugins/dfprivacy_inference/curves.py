@@ -36,7 +36,7 @@ _ROOT_TWO = 1.4142135623730951  # rounded up
 
 
 class LifeTable(RowFeatures):
-    """Features of a life table: an event or a censored time in each interval, the latter split at the time.
+    """Features of a life table: events, and the parts of an interval before and after a censored time.
 
     Parameters
     ----------
@@ -73,18 +73,18 @@ class LifeTable(RowFeatures):
         return vectors.reshape(batch.size, 3 * bins)
 
     def radius(self, norm: Norm) -> float:  # noqa: ARG002
-        """Largest norm of a row's feature vector, whose entries are nonnegative and sum to 1."""
+        """Return 1, the largest norm of a row's feature vector, as its nonnegative entries sum to 1."""
         return 1.0
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance between the feature vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         if all(column.name in public for column in self.columns):
             return 0.0
         return {1: 2.0, 2: _ROOT_TWO, math.inf: 1.0}[norm]
 
 
 def check_times(time: Column, event: Column) -> None:
-    """Check that times cannot be negative, and that events are 0 or 1."""
+    """Check that the lower bound of times is not negative, and that the categories of events are 0 and 1."""
     check_distinct_columns(time, event)
     if time.low < 0:
         raise ArgumentError(
@@ -137,7 +137,7 @@ _MIN_AT_RISK, _CLEARLY_AT_RISK = 6.0, 20.0  # scales of the noise that should be
 
 
 def exposed_rows(tables: Array) -> Hazards:
-    """Estimate the number of rows at risk during each interval, under a hazard that is constant within it.
+    """Estimate events, rows exposed and rows at risk of each interval, for constant hazards within intervals.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def exposed_rows(tables: Array) -> Hazards:
 
 
 def cumulative_hazard(tables: Array, least: float = 0.0, seen: float = 0.0) -> Hazards:
-    """Estimate the cumulative hazard, -log S(t), at the end of each interval.
+    """Estimate the cumulative hazard -log S(t) at each interval's end, and its increments of variance.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ class Curve:
         return np.asarray(self.estimate[2][0])
 
     def draws(self, draws: int = _DRAWS) -> tuple[Hazards, Array]:
-        """Draw noise-free curves that agree with the noisy life table, with equal weights.
+        """Draw cumulative hazards of noise-free life tables given the noisy one, with equal weights.
 
         Cells are left as drawn: limited to what they can be, each by itself, they would add up to a bias of the
         hazard (60 intervals: coverage .07 to .81). The curve is mended instead.
@@ -245,7 +245,7 @@ class Curve:
         return (np.maximum(hazard, _MIN_HAZARD), added, at_risk), np.full(draws, 1 / draws)
 
     def bands(self, confidence: float) -> tuple[Array, Array]:
-        """Compute a decreasing confidence band for the survival curve at each edge except the first.
+        """Compute a pointwise confidence band of the survival curve at each edge but the first, made decreasing.
 
         Parameters
         ----------
@@ -286,7 +286,7 @@ class Curve:
         return float(middle), float(least), float(np.inf if last is None else self.edges[last + 1])
 
     def restricted_mean(self, confidence: float) -> tuple[float, float, float]:
-        """Estimate the restricted mean survival time up to the last edge, with its interval."""
+        """Estimate the restricted mean survival time up to the last edge, with its confidence interval."""
 
         def area_under_curve(hazards: Hazards) -> tuple[Array, Array, float]:
             areas = _interval_areas(hazards[0], self.edges)
@@ -298,13 +298,13 @@ class Curve:
         low, high = np.clip(found.interval(confidence), 0, self.edges[-1] - self.edges[0])
         return float(found.estimate), float(low), float(high)
 
-    def events_at_ends(self) -> float:
+    def restricted_mean_if_late(self) -> float:
         """Compute the restricted mean survival time as if all events were at the ends of intervals."""
         return float(np.append(1.0, self.survival[:-1]) @ np.diff(self.edges))
 
 
 def _log_hazard(hazards: Hazards) -> tuple[Array, Array, float]:
-    """Return the log of the cumulative hazard at each edge, and its sampling variance (Greenwood)."""
+    """Return the log of the cumulative hazard at each interval's end, and its sampling variance (Greenwood)."""
     hazard = np.maximum(hazards[0], _MIN_HAZARD)
     variance = np.maximum(np.cumsum(hazards[1], axis=-1), _LEAST_VARIANCE) / hazard**2
     return np.log(hazard).T, np.minimum(variance, _ERROR_MAX**2).T, np.inf
@@ -317,7 +317,7 @@ def _median_interval(values: Array) -> int | None:
 
 
 def _interval_areas(hazard: Array, edges: Array) -> Array:
-    """Compute the area under survival curves in each interval, from a monotone cubic interpolation of -log S."""
+    """Compute the areas under survival curves in each interval, by monotone cubic interpolation of -log S."""
     widths = np.diff(edges)
     ends = np.concatenate([np.zeros((*hazard.shape[:-1], 1)), hazard], axis=-1)
     rates = np.diff(ends, axis=-1) / widths

@@ -35,7 +35,7 @@ __all__ = [
     "SeveralGroups",
     "Shapes",
     "TwoGroups",
-    "pvalue_of_t",
+    "largest_rank_sum_pvalue",
     "shrunk_shares",
 ]
 
@@ -155,7 +155,7 @@ class TwoGroups:
         return taper(self.n, most, SIZES * self.sized)
 
     def _sizes(self, one: Array, two: Array) -> tuple[Array, Array]:
-        """Return the group sizes from the noisy numbers; sizes that were not measured are taken as equal."""
+        """Return the group sizes from the noisy numbers; groups whose sizes were not measured count as equal."""
         if self.n is None:
             return np.maximum(one, _MIN_ROWS), np.maximum(two, _MIN_ROWS)
         if self.rows is not None:
@@ -183,7 +183,7 @@ class TwoGroups:
         return np.clip(left, _SPREAD_SLACK * self.scales[3], most)
 
     def effect(self, shapes: Shapes = "similar", draws: int = DRAWS) -> Effect:
-        """Return the inference about the effect; groups of unknown size are taken as equal.
+        """Infer the effect A = P(X > Y) + P(X = Y)/2; groups whose sizes were not measured count as equal.
 
         Parameters
         ----------
@@ -261,7 +261,7 @@ class TwoGroups:
         return np.asarray(few & (self.scales[0] < sd))
 
     def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
-        """Return the power to find an effect, for values without ties and censoring.
+        """Return the power of the test to detect an effect, for values without ties and censoring.
 
         Parameters
         ----------
@@ -306,7 +306,9 @@ def _draw_null_rank_sums(shares: Array, count: int) -> Array:
     return np.asarray(e - shares * e.sum(axis=1, keepdims=True))
 
 
-def pvalue_of_t(t: ArrayLike, scale: float, n: float, shares: Array, tau: float, draws: int = _DRAWS_OF_T) -> Array:
+def largest_rank_sum_pvalue(
+    t: ArrayLike, scale: float, n: float, shares: Array, tau: float, draws: int = _DRAWS_OF_T
+) -> Array:
     """Return the p-value of the noisy largest rank sum T, under the null distribution with noise.
 
     Parameters
@@ -402,7 +404,7 @@ class SeveralGroups:
         """Return the p-value of T under the null hypothesis that all groups have the same distribution."""
         law = self._null_parameters()
         unit = law[0] if self.n is None else 1.0
-        return float(pvalue_of_t(self.values[0] * unit, self.scales[0] * unit, *law))
+        return float(largest_rank_sum_pvalue(self.values[0] * unit, self.scales[0] * unit, *law))
 
     @property
     def largest_rank_sum(self) -> float:
@@ -410,7 +412,7 @@ class SeveralGroups:
         return self.values[0] * (self._null_parameters()[0] if self.n is None else 1.0)
 
     def power(self, rows: int, effect: float, alpha: float, _: object) -> float:
-        """Return the power to detect that the values of one group exceed all others, for groups of equal size.
+        """Return the power to detect that one group tends to have larger values than all others.
 
         Parameters
         ----------
@@ -433,11 +435,11 @@ class SeveralGroups:
         sums = _draw_null_rank_sums(shares, 2 * TABLES)[TABLES:] * np.sqrt(n**2 * (n + 1) / 12)
         t = np.abs(sums + apart * (effect - 0.5) * n**2 * shares[0] * (1 - shares[0])).sum(axis=1) / 2
         t = t + quantile(NoiseLaw(scale), points(1, TABLES)[0])
-        return float((pvalue_of_t(t, scale, n, shares, 1.0, _FEW_DRAWS_OF_T) <= alpha).mean())
+        return float((largest_rank_sum_pvalue(t, scale, n, shares, 1.0, _FEW_DRAWS_OF_T) <= alpha).mean())
 
 
 def shrunk_shares(sizes: Array, n: float, scale: float) -> Array:
-    """Return shares of the groups from noisy sizes, shrunk towards equal shares within the noise.
+    """Return the groups' shares of the rows from noisy sizes, shrunk towards equal shares within the noise.
 
     Parameters
     ----------

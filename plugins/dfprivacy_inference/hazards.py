@@ -72,7 +72,7 @@ class TwoLifeTables:
         return bool((full & (together > _MANY * together.sum(axis=(-2, -1), keepdims=True))).any())
 
     def at_risk_exceeds(self, errors: float) -> Array:
-        """Return, for each interval, whether the numbers at risk in both groups exceed a multiple of the noise."""
+        """Return for each interval whether the rows at risk of both groups exceed a multiple of the noise."""
         at_risk = np.cumsum(self.values.sum(axis=-2)[..., ::-1], axis=-1)[..., ::-1].min(axis=-2)
         noise = NoiseLaw(self.scale).standard_deviation * np.sqrt(3 * np.arange(at_risk.shape[-1], 0, -1))
         return np.asarray(at_risk >= np.maximum(errors * noise, 1 / 2))
@@ -84,7 +84,7 @@ class TwoLifeTables:
 
     @cached_property
     def used_intervals(self) -> Array:
-        """Indicator of the intervals used: 1 up to the interval in which too few rows of a group are at risk.
+        """Indicator of the used intervals: 1 before the first one with too few rows at risk in a group.
 
         It follows from what was released, and is the same in all draws.
         """
@@ -191,7 +191,7 @@ class HazardRatio(Estimate):
         return TwoLifeTables(np.array(self.released["values"]), self.released["scale"])
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the hazard ratio under random draws of the noise."""
+        """Return the hazard ratio recomputed under random draws of the noise."""
         tables, law = self._tables, NoiseLaw(self.released["scale"])
         noise = noise_draws(law, np.full(tables.values.shape, law.scale), self.released["id"] or str(self.released))
         values = tables.values - np.moveaxis(noise, -1, 0)

@@ -1,4 +1,4 @@
-"""``view.mcnemar``: compare the frequency of an outcome in two columns, row by row."""
+"""``view.mcnemar``: compare the frequencies of an outcome in two columns of the same rows."""
 
 from __future__ import annotations
 
@@ -73,11 +73,11 @@ class Discordant(RowFeatures):
         return np.column_stack([apart, np.abs(apart)])
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a row's feature vector."""
+        """Return the largest norm of a row's feature vector."""
         return 1.0 if norm == 1 else 0.5 if norm == math.inf else _ROOT_HALF
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance between the feature vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         return 0.0 if all(column.name in public for column in self.columns) else 1.0
 
 
@@ -191,7 +191,7 @@ class McNemar(Release):
 def mcnemar(
     curator: Curator, column: Column, other: Column, *, success: Any, nan_policy: NanPolicy = "omit"
 ) -> NoisyCounts:
-    """Test whether an outcome is as frequent in one column as in another, row by row.
+    """Test whether an outcome is equally frequent in two columns of the same rows.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def check_mcnemar(column: Column, other: Column, *, success: Any, **_: Any) -> N
 
 
 def discordant_share(counts: Counts) -> tuple[Any, Any, float]:
-    """Return the share of discordant rows that have the outcome in the first column."""
+    """Return the arcsine transform of the share of discordant rows with the outcome in the first column."""
     return arcsine_share(counts[0])
 
 

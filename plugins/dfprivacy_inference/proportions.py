@@ -67,7 +67,7 @@ def _half_norm(norm: Norm) -> float:
 
 
 class Outcome(RowFeatures):
-    """Indicators that a row has the category `success`, and that it has any category.
+    """Features of a row: indicators that it has the category `success`, and that it has any category.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ class Outcome(RowFeatures):
         return np.column_stack([hit, there - hit] if self.form == "counts" else [hit - there / 2, there / 2])
 
     def radius(self, norm: Norm) -> float:
-        """Largest norm of a row's feature vector."""
+        """Return the largest norm of a row's feature vector."""
         if self.form != "halves":
             return 1.0
         return _half_norm(norm)
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:
-        """Largest distance between the feature vectors of two rows."""
+        """Return the largest distance between the feature vectors of two rows."""
         if self.columns[0].name in public:
             return 0.0
         if self.form == "counts":
@@ -191,11 +191,11 @@ class Proportions(Release):
 
     @property
     def odds_ratio(self) -> tuple[float, ConfidenceInterval]:
-        """Odds in the first group divided by the odds in the second group, with an interval."""
+        """Odds in the first group divided by the odds in the second group, with its interval."""
         return self._comparison(8)
 
     def _sentence(self) -> str:
-        """Write a sentence with the share of each group, or of many groups the smallest and the largest."""
+        """Write a sentence with the share of each group or, for many groups, the smallest and the largest."""
         of = [f" for {self._label(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
         stands = "" if self.weights is None else rows_phrase(self.covers or "", self.weights)
         order = sorted(range(len(of)), key=lambda at: self.shares[at])
@@ -419,7 +419,7 @@ def conclude_proportions(
 def _comparisons(
     groups: tuple[Any, ...], counts: NoisyCounts | EffectiveCounts, confidence: float
 ) -> tuple[tuple[Any, ...], ...]:
-    """Return the comparisons of all pairs of groups: difference, ratio and odds ratio, each with its interval."""
+    """Return the comparisons of all pairs of groups: difference, risk ratio and odds ratio, with intervals."""
     pairs = list(itertools.combinations(range(len(groups)), 2))
     if not pairs:
         return ()
@@ -457,7 +457,7 @@ def read_counts(
     weights: Column | None,
     **_: Any,
 ) -> tuple[float, NoisyCounts] | None:
-    """Read the counts of an outcome from an earlier release of counts of categories or of a contingency table."""
+    """Return the counts of an outcome from an earlier release of `value_counts` or `crosstab`, if they suit."""
     planned, columns = curator.planned, getattr(release, "columns", None) or (release.column,)
     if (
         {*columns} != {column.name, *([] if by is None else [by.name])}
@@ -486,7 +486,7 @@ def read_counts(
 def plan_proportions(
     curator: Curator, *, by: Column | None, weights: Column | None, confidence: float, **_: Any
 ) -> dict[str, Any]:
-    """Return the expected width of confidence intervals of shares near 1/2, where they are widest."""
+    """Return the expected confidence intervals of shares near 1/2, where they are widest; for ``explain``."""
     if weights is not None:
         groups, (n, given) = len(curator.planned.values), assumed_rows(curator)
         planned = replace(

@@ -317,7 +317,7 @@ def rank_test_fields(
     confidence: float,
     shapes: Shapes = "similar",
 ) -> dict[str, Any]:
-    """Return the fields that all rank tests of two groups share."""
+    """Return the result fields of a rank test of two groups, computed from the noisy rank sum."""
     found = two.effect(shapes)
     times = float(found.noise_standard_error / found.sampling_standard_error)
     low, high = (0.0, 1.0) if two.lacks_sizes else found.interval(confidence, alternative)
@@ -566,7 +566,7 @@ def conclude_kruskal(
     nan_policy: NanPolicy,
     alpha: Probability = 0.05,
 ) -> KruskalWallis:
-    """Compute the test from the noisy largest rank sum T."""
+    """Compute the test from the noisy largest rank sum T of any union of groups."""
     kept, counts, p = chosen_groups(by, groups, most=None), measured.counts, measured.pvalue()
     missing = error = None
     if measured.n is not None and counts is not None and are_all_categories(by, kept):
@@ -742,12 +742,12 @@ def rank_planner(
 
 
 def distance_text(_: object, effect: float) -> str:
-    """Return a phrase that expresses an effect P(X > Y) as the distance of two normal groups."""
+    """Return a phrase that expresses an effect P(X > Y) as the distance of two normal distributions."""
     return f", normal groups {2**0.5 * ndtri(effect):.2g} standard deviations apart"
 
 
 def hazard_ratio_text(_: object, effect: float) -> str:
-    """Return a phrase that expresses an effect P(X > Y) as the hazard ratio of two exponential groups."""
+    """Return a phrase that expresses an effect P(X > Y) as the hazard ratio of two exponential laws."""
     return f", a hazard ratio of {effect / (1 - effect):.2g} where no time is censored"
 
 

@@ -89,7 +89,7 @@ class Differences:
 
     @property
     def rows(self) -> float:
-        """Noisy number of rows with a value."""
+        """Number of rows with a value, public or noisy."""
         return float(self._row_numbers(self.values))
 
     @property
@@ -104,7 +104,7 @@ class Differences:
         return rows + 1 if self.ranks and self.n is None else np.ones_like(rows)
 
     def effect(self, draws: int = DRAWS) -> Inference:
-        """Return the inference about P(d + d' > 0) + P(d + d' = 0)/2, with the largest variance of W.
+        """Infer P(d + d' > 0) + P(d + d' = 0)/2 for two rows' differences d, d', at the largest variance of W.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class Differences:
         return Inference(estimate[..., 0], 0.5 + left[0] / reach, variance / reach**2, np.array(np.inf), weights)
 
     def power(self, rows: int, effect: float, alpha: float, alternative: Alternative) -> float:
-        """Return the power to detect an effect, for differences without ties.
+        """Return the power of the test to detect an effect, for differences without ties.
 
         Parameters
         ----------
@@ -227,7 +227,7 @@ class Wilcoxon(TestWithoutInterval):
         return self.effect, 0.0, f"P({two}{self._with_units(self.column)}{apart} > {self.popmean:g})"
 
     def confidence_interval(self) -> ConfidenceInterval:
-        """Raise an error: no confidence interval for the effect of signed ranks is known.
+        """Raise an error: the effect of signed ranks has no known confidence interval.
 
         Raises
         ------
@@ -396,7 +396,7 @@ def sign_pvalue(signs: NoisyCounts, alternative: Alternative = "two-sided") -> f
     return {"less": below, "greater": beyond, "two-sided": min(2 * below, 2 * beyond, 1.0)}[alternative]
 
 
-def name_statistic(sums: Differences, _: float) -> str:
+def statistic_name_text(sums: Differences, _: float) -> str:
     """Return a phrase that names the test statistic: signed ranks or signs."""
     return ", by signed ranks" if sums.ranks else " of P(d > 0), by signs"
 
@@ -411,7 +411,7 @@ def draw_differences(
     effect: float = 0.5,
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
 ) -> dict[str, Any]:
-    """Draw normal differences whose mean is `effect` standard deviations."""
+    """Draw normal differences whose mean exceeds `popmean` by `effect` standard deviations."""
     d = popmean + assumed_sd(column, spread) * (effect + rng.normal(size=n))
     if other is None:
         return {column.name: d}
@@ -420,5 +420,7 @@ def draw_differences(
 
 
 wilcoxon = (
-    wilcoxon.checks(check_wilcoxon).plans(rank_planner("P(d + d' > 0)", name_statistic)).assumes(draw_differences)
+    wilcoxon.checks(check_wilcoxon)
+    .plans(rank_planner("P(d + d' > 0)", statistic_name_text))
+    .assumes(draw_differences)
 )

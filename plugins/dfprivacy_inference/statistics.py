@@ -59,7 +59,7 @@ def taper_switch(n: int, c: float) -> int:
 
 
 def taper(n: int, larger: ArrayLike, c: float = 0.0) -> NDArray[np.float64]:
-    """Return the factor H(M) by which a rank sum is multiplied so that its sensitivity is 1 for private groups.
+    """Return the factor H(M), M the larger group's size, that gives a rank sum sensitivity 1 for private groups.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Scores(ABC):
 
     @abstractmethod
     def group_sums(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
-        """Return twice the sum of the scores in each group, and the scale `spread` of the scores times n(n² - 1).
+        """Return twice the sum of the scores in each group, and n(n² - 1) times the tie factor or variance.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Scores(ABC):
 
 
 class MidRanks(Scores):
-    """Scores of rows that are their midranks minus the mean (n + 1)/2.
+    """Rank scores: the midrank of each row minus the mean rank (n + 1)/2.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class MidRanks(Scores):
 
 
 class GehanScores(Scores):
-    """Gehan's scores of survival times, some of which are censored.
+    """Rank scores of Gehan, for survival times that may be censored.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class GehanScores(Scores):
         return super().compared_rows(rows) & known
 
     def group_sums(self, rows: Any, place: NDArray[np.intp], groups: int) -> tuple[list[int], int]:
-        """Return twice the sum of the scores in both groups, and κ n(n² - 1): three times Σ r₁r₂ over the events.
+        """Return twice the sum of the scores in both groups, and 3 Σ r₁r₂ over events (r: rows at risk).
 
         An event adds the number at risk in the other group to the score of its own group, with a minus. Equal times
         are together for the scores; for κ they are one event after the other, those of the first group first, and
@@ -229,7 +229,7 @@ class GehanScores(Scores):
 
 
 def signed_ranks(differences: NDArray[np.float64]) -> int:
-    """Return the sum W of the signed ranks of absolute differences, with zeros ranked (Pratt).
+    """Return the sum W of the signed ranks of differences, with zeros ranked too (Pratt).
 
     Parameters
     ----------
@@ -300,10 +300,10 @@ class _GroupStatistic(OfRows):
 
     @abstractmethod
     def _scale_of_coordinates(self) -> Any:
-        """Return the factor by which each coordinate of the statistic is multiplied; 0 if it is not measured."""
+        """Return the factor by which each coordinate is multiplied; 0 if it is not measured."""
 
     def rank_sums(self, rows: Any) -> tuple[list[int], list[int], int]:
-        """Return twice the rank sums, the group sizes, and the scale `spread` of the scores times n(n² - 1)."""
+        """Return twice the rank sums, the group sizes, and n(n² - 1) times the tie factor or variance."""
         place = group_indices(rows, self.by, self.codes, self.scores)
         sums, spread = self.scores.group_sums(rows, place, len(self.codes))
         sizes = np.bincount(place, minlength=len(self.codes) + 1)[:-1].tolist()
@@ -325,7 +325,7 @@ class _GroupStatistic(OfRows):
 
 
 class RankSum(_GroupStatistic):
-    """Rank sum D of the first of two groups times a factor, with the group sizes and the scale of the scores.
+    """Rank sum D of the first of two groups, times a factor, with the group sizes and the scores' variance.
 
     Its coordinates are, with private groups, H(M) D, the number of rows in the first group and that in both; with
     public ones D/m, m rows in the larger, and how many of each have a value; where the number of rows is private
@@ -415,7 +415,7 @@ class GroupRankSums(_GroupStatistic):
 
 
 class SignedSum(OfRows):
-    """Sum W of signed ranks divided by 2n, or half the sum of signs, with half the number of rows.
+    """Sum W of signed ranks or of signs, and the number of rows, each multiplied by a weight.
 
     Where the number of rows is private: W/(n + 1) and some part of their number, or how many signs are above 0, and
     how many below.

@@ -31,7 +31,7 @@ _MAX_TIMES = 10  # times of a curve in a text, or below a picture, at most
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SurvivalCurves(Release):
-    """Private survival curves with confidence bands.
+    """Private survival curves of groups, with confidence bands, medians and restricted means.
 
     Attributes
     ----------
@@ -233,7 +233,7 @@ def kaplan_meier(
     groups: Sequence[Any] | None = None,
     nan_policy: NanPolicy = "omit",
 ) -> NoisyValue:
-    """Estimate survival curves, with confidence bands, medians and restricted means.
+    """Estimate survival curves of groups, with confidence bands, medians and restricted means.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def conclude_kaplan_meier(
     nan_policy: NanPolicy,
     confidence: Probability = 0.95,
 ) -> SurvivalCurves:
-    """Compute the curves from the noisy counts."""
+    """Compute the survival curves of the groups from their noisy life tables."""
     ends = interval_edges(time, edges)
     law = NoiseLaw(float(np.ravel(measured.scales)[0]))
     tables = measured.values.reshape(-1, 3, len(ends) - 1)
@@ -358,7 +358,7 @@ def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]])
         notes.append(
             f"The noise is large for this many intervals: with about {fewer} intervals the bands would be narrower."
         )
-    longer = [curve.events_at_ends() - mean for curve, (mean, _, _) in zip(curves, means, strict=True)]
+    longer = [curve.restricted_mean_if_late() - mean for curve, (mean, _, _) in zip(curves, means, strict=True)]
     if any(more > (high - low) / 2 for more, (_, low, high) in zip(longer, means, strict=True)):
         notes.append(
             "Restricted means assume that events are spread smoothly within intervals: if events are at the ends "
@@ -398,7 +398,7 @@ def plan_kaplan_meier(
     confidence: float,
     **_: Any,
 ) -> dict[str, Any]:
-    """Return the expected width of the confidence band at survival 1/2, for a linear curve without censoring."""
+    """Return the expected width of the confidence band at survival 1/2, without censoring; for ``explain``."""
     ends, (n, given) = interval_edges(time, edges), assumed_rows(curator)
     rows = float(n)
     if by is not None:

@@ -51,11 +51,11 @@ class EffectiveCounts:
 
     @property
     def estimate(self) -> Counts:
-        """Effective counts computed from the noisy sums as released."""
+        """Effective counts computed from the noisy weighted sums as released."""
         return self._counts(self.sums.estimate)
 
     def draws(self, draws: int = DRAWS) -> tuple[Counts, Array]:
-        """Return random draws of the noise-free effective counts given the release, and the draws' weights."""
+        """Return random draws of the effective counts without noise given the release, and their weights."""
         exact, weights = self.sums.draws(draws)
         return self._counts(exact), weights
 

@@ -1,4 +1,4 @@
-"""Designs of kernel tests: groups of rows, kernel and locations, with checks of the arguments."""
+"""Designs of kernel tests: the compared groups, kernel and test locations, with checks of the arguments."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ class Groups:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Columns that contain the group of a row: one column, or none if two tables are compared."""
+        """Column that contains the group of each row, as a tuple; empty for the table of a single party."""
         return () if self.by is None else (self.by,)
 
     @property
     def divisors(self) -> tuple[int, ...]:
-        """Number by which each group's sums are divided: its compared rows if public, else all its rows."""
+        """Number by which each group's sums are divided: its complete rows if public, else all its rows."""
         return self.sizes or self.rows or (1, 1)
 
     @property
@@ -121,7 +121,7 @@ class Groups:
         return relation == "replace_one" and {column.name for column in self.columns} <= public
 
     def rows_are_public(self, relation: str, public: frozenset[str]) -> bool:
-        """Return whether it is public which rows are compared."""
+        """Return whether the selection of the compared rows is public."""
         known = self.sizes is not None or (self.paired and {column.name for column in self.given} <= public)
         return known and self.group_is_fixed(relation, public)
 
@@ -141,20 +141,20 @@ class Groups:
         return np.array([complete & (codes == self.by.code(value)) for value in self.pair])
 
     def pooled_sample(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Return the sample of all compared rows, and masks of the first and of the second group."""
+        """Return the sample of all compared rows, and masks of the rows of the first and of the second group."""
         members = self.group_masks(rows)
         places = np.flatnonzero(members.any(axis=0))
         return Sample(embedding, rows, places), members[:, places]
 
     def pair_differences(self, rows: Batch, embedding: Embedding) -> tuple[Sample, NDArray[np.bool_]]:
-        """Return the sample of differences of all pairs of rows, and a mask of the pairs without missing values."""
+        """Return the embedded differences of paired rows, and a mask of the pairs without missing values."""
         assert self.by is not None  # noqa: S101 - pairs are of two groups
         codes, complete = rows.codes(self.by), self.complete_mask(rows)
         first, second = (np.flatnonzero(codes == self.by.code(value)) for value in self.pair)
         return Sample(embedding, rows, first, second), complete[first] & complete[second]
 
     def samples(self, rows: Batch, embedding: Embedding, *, paired: bool) -> list[Sample]:
-        """Return the sample of complete pairs or, without pairs, a sample of complete rows for each group."""
+        """Return the differences of complete pairs or, if not `paired`, the complete rows of each group."""
         if paired:
             every, complete = self.pair_differences(rows, embedding)
             return [every.subset(complete)]

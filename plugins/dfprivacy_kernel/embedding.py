@@ -127,7 +127,7 @@ class Embedding:
 
     @property
     def width(self) -> int:
-        """Number M of features before the linear map."""
+        """Number M of features, before the linear map is applied."""
         return int(self.map.shape[1])
 
     def diameter(self, public: frozenset[str]) -> float:
@@ -344,7 +344,7 @@ class Sample:
         return len(self.first)
 
     def subset(self, chosen: NDArray[Any]) -> Sample:
-        """Return the sample restricted to the chosen rows."""
+        """Return the sample restricted to the chosen rows or differences."""
         second = None if self.second is None else self.second[chosen]
         return replace(self, first=self.first[chosen], second=second)
 
@@ -358,7 +358,7 @@ class Sample:
             yield at, steps
 
     def total(self) -> Array:
-        """Return the exact sum of the embedded values, shape (F,)."""
+        """Return the exact sum of the embedded rows or differences, rounded to float64, shape (F,)."""
         ones = np.ones((1, _BLOCK_ROWS))
         total: Array = apply_map(self.embedding, weighted_sums(self, lambda at: ones[:, : at.stop - at.start], 1))[
             0
@@ -366,15 +366,15 @@ class Sample:
         return total
 
     def moments(self) -> tuple[Array, Array]:
-        """Return the exact sums of the embedded values, shape (F,), and of their outer products."""
+        """Return the exact sums of the embedded rows, shape (F,), and of their outer products, shape (F, F)."""
         sums, products = sums_and_products((steps for _, steps in self.blocks()), self.embedding.width)
-        steps = _map_steps(self.embedding)
+        steps = _integer_map(self.embedding)
         image = _exact_product(_exact_product(steps, products), steps.T)
         return apply_map(self.embedding, sums[None])[0], _to_floats(image, 2 * (STEP + MAP_STEP))
 
 
 def weighted_sums(sample: Sample, coefficients: Callable[[slice], Array], count: int) -> Integers:
-    """Return exact sums of embedded rows times small integer coefficients.
+    """Return exact sums of the features of rows times small integer coefficients.
 
     Parameters
     ----------
@@ -431,7 +431,7 @@ def sums_and_products(blocks: Iterable[Array], width: int) -> tuple[Integers, In
 
 def apply_map(embedding: Embedding, sums: Integers) -> Array:
     """Apply an embedding's linear map to an array of exact sums, shape (n, M), and round the results to float64."""
-    return _to_floats(_exact_product(sums, _map_steps(embedding).T), STEP + MAP_STEP)
+    return _to_floats(_exact_product(sums, _integer_map(embedding).T), STEP + MAP_STEP)
 
 
 def _to_floats(numbers: Integers, bits: int) -> Array:
@@ -440,8 +440,8 @@ def _to_floats(numbers: Integers, bits: int) -> Array:
     return rounded
 
 
-def _map_steps(embedding: Embedding) -> Integers:
-    """Return the linear map of an embedding as integer multiples of its grid step."""
+def _integer_map(embedding: Embedding) -> Integers:
+    """Return the linear map of an embedding as integer multiples of 2^-40."""
     steps: Integers = np.vectorize(int, otypes=[object])(np.ldexp(embedding.map, MAP_STEP))
     return steps
 

@@ -1,4 +1,4 @@
-"""Null distribution of the MMD statistic, computed from noisy moments of the pooled covariance.
+"""Null distribution of the MMD statistic, computed from noisy moments of the pooled covariance matrix.
 
 The spectrum of the features' pooled covariance C enters by three numbers, its *moments*: the trace tr C, the
 Frobenius norm F and the largest eigenvalue l. Under the null hypothesis T² is, in law, h times
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.design import Groups
     from dfprivacy_kernel.embedding import Array
 
-__all__ = ["SHARE", "MMDMeasurement", "Moments", "Null", "cube_law", "cube_noise", "share_interval"]
+__all__ = ["SHARE", "MMDMeasurement", "Moments", "NullDistribution", "cube_law", "cube_noise", "share_interval"]
 
 _POINTS = 2**14  # of the quadrature; more move single p-values by 2e-3 at most
 _MIN_DRAWS = 8  # draws of the moments that must be possible, else the possible ones nearest to all draws stand in
@@ -75,13 +75,13 @@ class Moments:
         return Moments(self.trace, frobenius, largest)
 
     def quantile(self, level: float | Array) -> Array:
-        """Return the quantile of the shifted and scaled chi-squared variable of `Null`."""
+        """Return a quantile of the shifted and scaled chi-squared law that has these moments."""
         k = (self.frobenius / self.largest) ** 2
         quantile: Array = self.trace - k * self.largest + 2 * self.largest * gammaincinv(k / 2, level)
         return quantile
 
     def tail(self, value: Array) -> Array:
-        """Return the probability that a shifted and scaled chi-squared variable exceeds a value; see `Null`."""
+        """Return the probability that the shifted and scaled chi-squared law with these moments exceeds a value."""
         k = (self.frobenius / self.largest) ** 2
         above = np.maximum(value - self.trace + k * self.largest, 0)
         tail: Array = gammaincc(k / 2, above / (2 * self.largest))
@@ -118,8 +118,8 @@ def cube_law(dimension: int) -> NoiseLaw:
 
 
 @dataclass(frozen=True)
-class Null:
-    """Null distribution of the groups' separation, averaged over draws of the moments.
+class NullDistribution:
+    """Null distribution of the separation of two groups, averaged over draws of noise-free moments.
 
     Given the moments it is that of √(h (tr - k l + l χ²_k)).
 
@@ -140,8 +140,8 @@ class Null:
     @classmethod
     def from_moments(
         cls, moments: Moments, factor: Array, cap: Array, part: Array, uniform: Array, allowed: NDArray[np.bool_]
-    ) -> Null:
-        """Construct the null distribution from the draws of moments that are possible with a trace up to `cap`.
+    ) -> NullDistribution:
+        """Construct the null distribution from draws of moments, without those of no covariance matrix.
 
         Where there are hardly any, all are moved to the nearest possible ones.
         """
@@ -184,7 +184,7 @@ _MAX_DISTANCE = 2.0  # two means of features of length 1
 
 @dataclass(frozen=True)
 class MMDMeasurement:
-    """Noisy measurement of the MMD test: the groups' separation, their sizes, and moments of the covariance.
+    """Noisy measurement of the MMD test: the groups' separation and sizes, and moments of the covariance.
 
     Attributes
     ----------
@@ -216,7 +216,7 @@ class MMDMeasurement:
 
     @property
     def max_sizes(self) -> Array:
-        """Largest possible number of rows of each group."""
+        """Largest possible number of compared rows of each group."""
         return np.array(self.sizes or self.rows or (math.inf, math.inf), dtype=np.float64)
 
     @property
@@ -227,16 +227,16 @@ class MMDMeasurement:
 
     @property
     def count_noise(self) -> float:
-        """Standard deviation of the noise in the number of rows of a group."""
+        """Standard deviation of the noise in the number of compared rows of a group."""
         return 0.0 if self.sizes else float(self.spread_scales[0]) * cube_law(len(self.spread)).standard_deviation
 
     @property
     def informative(self) -> bool:
-        """Whether the noisy numbers of rows are clearly larger than their noise."""
+        """Whether the numbers of compared rows are public, or clearly larger than their noise."""
         return bool(self.sizes) or min(self.noisy_sizes) > _MIN_COUNT_SCALES * float(self.spread_scales[0])
 
     def distance_factor(self, sizes: Sequence[float]) -> float:
-        """Return the factor that turns the separation into T, the distance of the mean embeddings."""
+        """Return the factor that turns the separation into T, the distance of the groups' mean embeddings."""
         return 1 / sizes[0] if self.paired else sum(sizes) / math.prod(sizes)
 
     @property
@@ -248,8 +248,8 @@ class MMDMeasurement:
         """Return the standard deviation of the noise in T for groups of these sizes."""
         return math.sqrt(2) * self.scale * self.distance_factor(sizes)
 
-    def null_law(self, *, still: bool = False) -> Null:
-        """Return the null distribution, under random groups or random signs of pairs.
+    def null_law(self, *, still: bool = False) -> NullDistribution:
+        """Return the null distribution of the separation, with the noise in its moments unless `still`.
 
         It is averaged over draws of the unknown numbers; if still, it takes the noisy ones for exact.
         """
@@ -259,12 +259,14 @@ class MMDMeasurement:
         if self.paired:
             pairs = self.max_sizes[0] + 0 * uniform
             cap, every = np.full_like(uniform, _CAP_OF_PAIRS), uniform >= 0
-            return Null.from_moments(Moments(*drawn[-3:] / pairs), pairs, cap, 0 * uniform, uniform, every)
+            return NullDistribution.from_moments(
+                Moments(*drawn[-3:] / pairs), pairs, cap, 0 * uniform, uniform, every
+            )
         sizes = self.max_sizes[:, None] + 0 * uniform if self.sizes else drawn[:2]
         n, m = np.clip(sizes, 1, self.max_sizes[:, None])  # as a rule, nothing or little is missing
         rows = n + m
         pq = n * m / rows**2
-        return Null.from_moments(
+        return NullDistribution.from_moments(
             Moments(*drawn[-3:] / rows),
             pq * rows**2 / (rows - 1),
             1 - 1 / rows,
@@ -295,7 +297,7 @@ class MMDMeasurement:
         return square - within
 
     def _factor_bounds(self, tail: float) -> list[float]:
-        """Return bounds of N/nm, each exceeded with probability at most `tail` due to noise in private sizes."""
+        """Return bounds of 1/n + 1/m, each exceeded with probability at most `tail` due to noise in n and m."""
         doubt = 0.0
         if not self.sizes:
             doubt = float(self.spread_scales[0]) * cube_law(len(self.spread)).half_width(1 - tail)

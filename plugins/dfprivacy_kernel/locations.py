@@ -1,4 +1,4 @@
-"""``view.kernel_locations``: choose the locations of a moments test, from rows that the test does not use."""
+"""``view.kernel_locations``: choose test locations for a moments test of other rows."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class KernelLocations(Release):
     _shown = ("columns", "lengthscale", "locations", "notes")
 
     def _sentence(self) -> str:
-        """Write a sentence with the number of locations and the test that uses them."""
+        """Write a sentence with the number of test locations and their purpose."""
         places = f"{len(self.locations)} place{'s' * (len(self.locations) != 1)}"
         what = f"{places} of {self._label(*self.columns)}"
         return f"{what} where the groups seem to differ, for a test of other rows."

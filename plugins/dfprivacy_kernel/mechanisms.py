@@ -22,16 +22,16 @@ from dfprivacy_kernel.design import (
 )
 from dfprivacy_kernel.embedding import Features
 from dfprivacy_kernel.law import SHARE, MMDMeasurement, share_interval
-from dfprivacy_kernel.moments import Contrast, Differences, Summary
+from dfprivacy_kernel.moments import Contrast, OneSampleMoments, TwoSampleMoments
 from dfprivacy_kernel.printed import measure_paper_moments
 from dfprivacy_kernel.results import Comparison, Decision, Evidence, KernelTest, conclude_test
 from dfprivacy_kernel.statistics import (
+    CovarianceMoments,
     PairedSeparation,
     PermutedMMD,
     Separation,
     SignFlips,
-    Spread,
-    Whitened,
+    WhitenedMMD,
     sampled_share,
 )
 
@@ -189,7 +189,7 @@ def kernel_two_sample(
     if paired:
         statistic = SignFlips(compared, embedding, n_permutations)
     elif method == "whitened":
-        statistic = Whitened(compared, embedding, n_permutations, curator.epsilon, gamma)
+        statistic = WhitenedMMD(compared, embedding, n_permutations, curator.epsilon, gamma)
     else:
         statistic = PermutedMMD(compared, embedding, n_permutations)
     p = curator.permutation_test(statistic) if pvalue else None
@@ -201,13 +201,13 @@ def kernel_two_sample(
 def conclude_kernel_two_sample(
     measured: tuple[Comparison, Evidence], *, confidence: Probability = 0.95
 ) -> KernelTest:
-    """Compute the test from the measurement."""
+    """Compute the result of the test from its noisy measurement."""
     return conclude_test(*measured, confidence)
 
 
 def _measure_mmd(curator: Curator, groups: Groups, embedding: Embedding) -> MMDMeasurement:
     """Measure the moments of the rows' covariance, then the separation of the groups."""
-    spread = Spread(groups, embedding, sampled_share(groups, embedding, curator.epsilon))
+    spread = CovarianceMoments(groups, embedding, sampled_share(groups, embedding, curator.epsilon))
     moments = curator.measure(spread, noise="cube", share=Fraction(SHARE))
     separation = (
         PairedSeparation(groups, embedding)
@@ -229,16 +229,16 @@ def _measure_mmd(curator: Curator, groups: Groups, embedding: Embedding) -> MMDM
 def _measure_contrast(
     curator: Curator, comparison: Comparison, embedding: Embedding
 ) -> tuple[Comparison, Evidence]:
-    """Measure the differences of the groups' mean features, with the second moment of the features."""
+    """Measure the difference of two groups' mean features, and the second moment of the features."""
     design, groups, kind = comparison.design, comparison.groups, comparison.design.features
     evidence: Evidence
     if comparison.variant is not None:
         evidence = measure_paper_moments(curator, comparison.variant, groups, embedding, kind)
     elif groups.paired:
-        summary = Summary(groups, embedding, kind)
+        summary = OneSampleMoments(groups, embedding, kind)
         evidence = (summary.noisy_moments(curator.measure(summary, noise="gaussian")),)
     else:
-        differences = Differences(groups, embedding, kind)
+        differences = TwoSampleMoments(groups, embedding, kind)
         evidence = differences.noisy_contrast(curator.measure(differences, noise="gaussian"))
     loud = curator.delta > 1 / sum(groups.rows or groups.divisors)
     notes = ("delta is larger than 1 divided by the number of rows: use a smaller delta.",) if loud else ()
@@ -247,7 +247,7 @@ def _measure_contrast(
 
 
 def plan_test(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Return the expected standard error due to noise, from public numbers; for ``explain``."""
+    """Return the expected standard error, due to noise, of the test's statistic; for ``explain``."""
     comparison, evidence = curator.planned
     rows = comparison.groups.sizes or comparison.groups.rows
     if isinstance(evidence, MMDMeasurement) and rows:

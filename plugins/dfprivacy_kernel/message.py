@@ -14,7 +14,7 @@ from dfprivacy.schema import as_probability
 from dfprivacy.wording import number
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, required_columns
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.moments import Party, Scales, Summary, max_difference, parties_test
+from dfprivacy_kernel.moments import OneSampleMoments, Party, Scales, max_difference, parties_test
 from dfprivacy_kernel.printed import measure_paper_moments, paper_test
 from dfprivacy_kernel.results import KernelTest
 
@@ -214,7 +214,7 @@ def kernel_message(
     if variant == "nte":
         (party,) = measure_paper_moments(curator, variant, table, embedding, features)
     else:
-        summary = Summary(table, embedding, features)
+        summary = OneSampleMoments(table, embedding, features)
         party = summary.noisy_moments(curator.measure(summary, noise="gaussian"))
     return design, party, size, nan_policy
 

@@ -31,10 +31,10 @@ __all__ = [
     "FEW",
     "Conclusion",
     "Contrast",
-    "Differences",
+    "OneSampleMoments",
     "Party",
     "Scales",
-    "Summary",
+    "TwoSampleMoments",
     "contrast_test",
     "max_difference",
     "noise_scales",
@@ -64,7 +64,7 @@ def max_difference(kind: Features, J: int) -> float:
 
 @dataclass(frozen=True)
 class Scales:
-    """Standard deviations of the noise in means and second moments, for noise of unit variance.
+    """Standard deviations of the noise in mean features and in second moments of features.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class Scales:
 
 
 def noise_scales(kind: Features, J: int, *sizes: int) -> Scales:
-    """Return the noise scales of a release of the difference, pooled mean and pooled second moment of features.
+    """Return the noise in mean differences, pooled means and second moments of features, for unit variance.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def noise_scales(kind: Features, J: int, *sizes: int) -> Scales:
 
 @dataclass(frozen=True)
 class Party:
-    """Noisy mean and second moment of the features of one party's rows, with their noise.
+    """Noisy mean and second moment of the features of one party's rows, with the scales of their noise.
 
     Attributes
     ----------
@@ -141,8 +141,8 @@ class Party:
     count_noise: float = 0.0
     reach: float = 1.0
 
-    def from_complete_rows(self, share: float, count_noise: float) -> Party:
-        """Construct the moments of complete rows from sums that were divided by the number of all rows."""
+    def for_complete_rows(self, share: float, count_noise: float) -> Party:
+        """Return the moments divided by the number of complete rows, in place of the number of all rows."""
         size = max(1.0, share * self.size)
         all_to_complete = self.size / size
         return Party(
@@ -223,7 +223,7 @@ class _FeatureMoments(GroupStatistic):
         return means, symmetric_matrix(upper, self.J), counts, float(measured.scales[0]) / self.noise.difference
 
 
-class Differences(_FeatureMoments):
+class TwoSampleMoments(_FeatureMoments):
     """Statistic with the difference of mean features, pooled moments and numbers of complete rows of two groups."""
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
@@ -231,7 +231,7 @@ class Differences(_FeatureMoments):
         self.what = f"differences at {self.J} locations, and second moments"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the scaled difference of means and the pooled moments."""
+        """Compute the weighted difference of means, pooled moments and numbers of complete rows."""
         samples = self.groups.samples(rows, self.embedding, paired=False)
         (first, products), (second, others) = (sample.moments() for sample in samples)
         n, m = self.sizes
@@ -241,7 +241,7 @@ class Differences(_FeatureMoments):
         return np.concatenate(means) * self.weights
 
     def noisy_contrast(self, measured: NoisyValue) -> Contrast:
-        """Return the noisy difference and pooled moments from a measurement."""
+        """Return a measurement of this statistic as a `Contrast`."""
         (d, u), second, counts, sigma = self._unpack(measured)
         sizes = tuple(map(float, self.sizes))
         contrast = Contrast(d, u, second, self.noise.scaled_by(sigma), sizes, sizes, reach=self.reach)
@@ -250,7 +250,7 @@ class Differences(_FeatureMoments):
         return replace(contrast, sizes=tuple(np.maximum(1.0, counts).tolist()), count_noise=sigma * COUNT_NOISE)
 
 
-class Summary(_FeatureMoments):
+class OneSampleMoments(_FeatureMoments):
     """Statistic with the mean and second moment of features of rows, or of halved differences of pairs.
 
     Such a half lies where features do.
@@ -263,7 +263,7 @@ class Summary(_FeatureMoments):
         self.what = f"means of {of}{self.J} features, and second moments"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the scaled mean and second moment."""
+        """Compute the weighted mean, second moment and number of complete rows."""
         (sample,) = self.groups.samples(rows, self.embedding, paired=self.groups.paired)
         half = 0.5 if self.groups.paired else 1.0
         mean, second = sample.moments()
@@ -271,12 +271,10 @@ class Summary(_FeatureMoments):
         return np.append(sums, [sample.size][: self.groups.n_private_counts]) * self.weights
 
     def noisy_moments(self, measured: NoisyValue) -> Party:
-        """Return the noisy mean and second moment from a measurement."""
+        """Return a measurement of this statistic as a `Party`."""
         (mean,), second, counts, sigma = self._unpack(measured)
         party = Party(mean, second, self.noise.scaled_by(sigma), float(self.sizes[0]), reach=self.reach)
-        return (
-            party.from_complete_rows(float(counts[0]) / party.size, sigma * COUNT_NOISE) if counts.size else party
-        )
+        return party.for_complete_rows(float(counts[0]) / party.size, sigma * COUNT_NOISE) if counts.size else party
 
 
 def symmetric_matrix(upper: Array, J: int) -> Array:
@@ -291,7 +289,7 @@ _ROW_MOVES = 2.0  # squared moves by one row that make up for means that are not
 
 @dataclass(frozen=True)
 class Conclusion:
-    """Result of a chi-squared test that mean differences are 0.
+    """Result of a chi-squared test that the mean differences of all features are 0.
 
     Attributes
     ----------
@@ -333,7 +331,7 @@ class Conclusion:
 
 
 def contrast_test(contrast: Contrast) -> Conclusion:
-    """Test the difference of two groups' means by their pooled mean and second moment."""
+    """Test whether two groups have the same mean features, by a difference and pooled moments."""
     noise, (n0, m0), (n, m) = contrast.noise, contrast.rows, contrast.sizes
     J, total, h = len(contrast.difference), n + m, 1 / n + 1 / m
     eye = np.eye(J)
@@ -353,7 +351,7 @@ def contrast_test(contrast: Contrast) -> Conclusion:
 
 
 def parties_test(parties: Sequence[Party]) -> Conclusion:
-    """Test the difference of two parties' means, or the mean difference of pairs, by their second moments.
+    """Test whether two parties have the same mean features, or the mean difference of pairs is 0.
 
     Of pairs, the halves of the differences were measured, whose mean is 0 under the hypothesis: so noise in the
     number of pairs adds nothing to its variance.

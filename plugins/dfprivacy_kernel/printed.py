@@ -1,4 +1,4 @@
-"""The tests TCMC and NTE of the paper, with two noisy moments and the paper's null distribution.
+"""The tests TCMC and NTE of Raj et al. (2019), with two noisy moments and the paper's null distribution.
 
 The mean w of the differences z = g(x) - g(y) of n pairs of rows (TCMC), or of the features g(x) of one party's rows
 (NTE), and the second moment Λ, with the divisor n - 1, are each released with Gaussian noise for their own
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dfprivacy_kernel.design import Groups, Variant
     from dfprivacy_kernel.embedding import Array, Embedding, Features
 
-__all__ = ["Moment", "measure_paper_moments", "paper_test", "weighted_chi_squared"]
+__all__ = ["FeatureMoment", "measure_paper_moments", "paper_test", "weighted_chi_squared"]
 
 Changes: TypeAlias = Literal["row", "row of a pair", "pair"]
 
@@ -42,7 +42,7 @@ _COUNT_SHARE = Fraction(1, 20)  # of the price, where the numbers of complete ro
 
 
 def moment_sensitivities(kind: Features, J: int, radius: float, changes: Changes) -> tuple[float, float]:
-    """Return the L2 sensitivities of n w and (n - 1) Λ if a row, a row of a pair, or a whole pair changes.
+    """Return the L2 sensitivities of the sums of features and of their outer products, by what changes.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def moment_sensitivities(kind: Features, J: int, radius: float, changes: Changes
     return 2 * (longest if changes == "pair" else radius), math.sqrt(2) * longest**2
 
 
-class Moment(GroupStatistic):
-    """Statistic: the mean w, or the upper triangle of the covariance Λ, of features of rows or of pairs.
+class FeatureMoment(GroupStatistic):
+    """Statistic: the mean, or the upper triangle of the second moment, of features of rows or of pairs.
 
     Each is divided by what one row moves it by. A row with a missing value counts as 0, and so does its pair.
     """
@@ -84,7 +84,7 @@ class Moment(GroupStatistic):
         self.what = f"{'means' if degree == 1 else 'second moments'} of {of}{self.J} features"
 
     def value(self, rows: Batch) -> Array:
-        """Compute the mean or the upper triangle of the covariance."""
+        """Compute the weighted mean, or the weighted upper triangle of the second moment."""
         samples = self.groups.samples(rows, self.embedding, paired=self.pairs)
         moments = [sample.moments()[self.degree - 1] for sample in samples]
         upper = [each if self.degree == 1 else each[np.triu_indices(self.J)] for each in moments]
@@ -99,7 +99,7 @@ class Moment(GroupStatistic):
 def measure_paper_moments(
     curator: Curator, variant: Variant, groups: Groups, embedding: Embedding, kind: Features
 ) -> tuple[Party, ...]:
-    """Measure the mean w, then the covariance Λ, of pairs of rows or of each party's rows.
+    """Measure the mean, then the second moment, of features of pairs of rows or of each group's rows.
 
     Where a value can be missing, NTE measures how many rows are complete before.
     """
@@ -112,7 +112,7 @@ def measure_paper_moments(
         sizes, count_noise = np.maximum(2.0, counts.values.ravel()), float(counts.scales.max())
         left -= _COUNT_SHARE if count_noise else 0
     changes: Changes = "row" if variant == "nte" else "pair" if groups.paired else "row of a pair"
-    first, second = (Moment(degree, groups, embedding, kind, changes) for degree in (1, 2))
+    first, second = (FeatureMoment(degree, groups, embedding, kind, changes) for degree in (1, 2))
     w = curator.measure(first, noise="gaussian", share=left / 2, then="gaussian")
     upper = curator.measure(second, noise="gaussian")
     parties = []
@@ -126,12 +126,12 @@ def measure_paper_moments(
             float(size),
             reach=max_difference(kind, first.J),
         )
-        parties.append(party if sizes is None else party.from_complete_rows(float(sizes[i]) / size, count_noise))
+        parties.append(party if sizes is None else party.for_complete_rows(float(sizes[i]) / size, count_noise))
     return tuple(parties)
 
 
 def paper_test(parties: Sequence[Party]) -> Conclusion:
-    """Test with the null distribution of the paper, a weighted sum of chi-squared variables.
+    """Test whether mean features differ, by the null law of Raj et al.: a weighted sum of chi-squared variables.
 
     One party is of pairs (TCMC), two are NTE's. The weights know the noise of w, but not that of Λ: the p-value is
     too small where the latter is large.

@@ -258,7 +258,7 @@ class KernelTest(Release):
         return [tested, {"term": terms, "estimate": self.differences, **errors}]
 
     def confidence_interval(self, confidence_level: float | None = None) -> ConfidenceInterval:
-        """Return a confidence interval for the MMD under the Nyström kernel, a lower bound of the MMD.
+        """Return a confidence interval for the MMD of the Nyström features, which is at most the kernel's MMD.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class KernelTest(Release):
 
     @property
     def _location_labels(self) -> list[str]:
-        """Labels of the differences: test locations, or indices of frequencies."""
+        """Labels of the differences: test locations, or indices of random frequencies."""
         if len(self.locations) != len(self.differences):
             return [str(at) for at in range(len(self.differences))]
         words = [[f"{v:.4g}" if isinstance(v, float) else str(v) for v in place] for place in self.locations]

@@ -29,19 +29,19 @@ if TYPE_CHECKING:
 __all__ = [
     "CLIP",
     "SHARE_STEP",
+    "CovarianceMoments",
     "GroupStatistic",
     "PairedSeparation",
     "PermutedMMD",
     "Separation",
     "SignFlips",
-    "Spread",
-    "Whitened",
+    "WhitenedMMD",
     "norm_ratio",
     "random_subset",
     "ridge_for",
     "sample_mask",
     "sampled_share",
-    "whitened_move",
+    "whitened_change_bound",
     "whitened_sensitivity",
 ]
 
@@ -112,7 +112,7 @@ class Separation(GroupStatistic):
         self.error *= 2
 
     def value(self, rows: Batch) -> Array:
-        """Compute the scaled distance G."""
+        """Compute the scaled distance G of the mean embeddings."""
         sample, members = self.groups.pooled_sample(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
         low, high = ((n + m) * end for end in self.share)
@@ -142,7 +142,7 @@ def middle_row(embedding: Embedding) -> Any:
     return embedding.integer_features(row)[0].astype(np.int64).astype(object)
 
 
-class Spread(GroupStatistic):
+class CovarianceMoments(GroupStatistic):
     r"""Moments N tr C, N ‖C‖, N λ of the pooled covariance C, and the group sizes n and m if they are private.
 
     Of pairs, moments of the sum of zz', z their differences, and before them how many are complete where a value
@@ -185,7 +185,7 @@ class Spread(GroupStatistic):
         return np.array([*counts[: groups.n_private_counts], *(moments / self.share)]) * self.weights
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Return the sensitivity of the moments to one row or pair."""
+        """Return the sensitivity of the moments and counts to one row or pair."""
         groups = self.groups
         if groups.paired and not groups.group_is_fixed(relation, public):
             return math.inf
@@ -285,7 +285,7 @@ def _n_earlier_copies(values: Sequence[Array]) -> Hashes:
 
 
 class PermutedMMD(GroupStatistic, OfPermutations):
-    """The statistic T, and its values after B random permutations of the group labels.
+    """MMD statistic T of two groups, and its values after B random permutations of the group labels.
 
     Where it is private which rows are complete, T is (N/nm) G with n and m of all rows, and G of the complete ones.
     """
@@ -299,7 +299,7 @@ class PermutedMMD(GroupStatistic, OfPermutations):
         self.error = len(embedding.map) * ROUNDING
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
-        """Compute T and its B values under permuted labels."""
+        """Compute T for the true labels, and for B permutations of them."""
         sample, members = self.groups.pooled_sample(rows, self.embedding)
         n, m = (int(size) for size in members.sum(axis=1))
         firsts = np.zeros((self.dimension, -(-sample.size // 8)), dtype=np.uint8)  # one bit a row
@@ -359,8 +359,8 @@ _FEW_RATIO, _MANY_RATIO, _MAX_RATIO = 0.05, 0.02, 0.1  # diameter / √(N γ): t
 _FEW_DIMENSIONS = 30
 
 
-class Whitened(PermutedMMD):
-    r"""Permutation statistic: the norm of the mean difference d, whitened by the pooled covariance S.
+class WhitenedMMD(PermutedMMD):
+    r"""MMD statistic with the mean difference whitened by the pooled covariance, and its permutations.
 
     It is :math:`T = \min(c, \sqrt{nm/N\; d'(S + \gamma I)^{-1} d})`.
 
@@ -400,7 +400,7 @@ class Whitened(PermutedMMD):
         moved, lifted = self.embedding.diameter(agreed), self.embedding.eigenvalue_bound(agreed)
         if self.groups.sizes:
             return whitened_sensitivity(n, m, moved, lifted, self.gamma, CLIP)
-        return whitened_move((n + m) / math.sqrt(n * m) * moved, lifted, (n + m) * self.gamma, CLIP)
+        return whitened_change_bound((n + m) / math.sqrt(n * m) * moved, lifted, (n + m) * self.gamma, CLIP)
 
 
 def ridge_for(total: int, diameter: float, part: float) -> float:
@@ -424,10 +424,12 @@ def whitened_sensitivity(n: int, m: int, moved: float, lifted: float, gamma: flo
     """
     total = n + m
     most = min(clip, math.sqrt(total))  # T² is a part of a sum of squares that is N
-    return whitened_move(math.sqrt(max(n / m, m / n)) * moved, lifted * (total - 1) / total, total * gamma, most)
+    return whitened_change_bound(
+        math.sqrt(max(n / m, m / n)) * moved, lifted * (total - 1) / total, total * gamma, most
+    )
 
 
-def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> float:
+def whitened_change_bound(shifted: float, lifted: float, ridge: float, most: float) -> float:
     """Return an upper bound of the change of min(√(g'W⁻¹g), most) when g and W change.
 
     Parameters
@@ -451,7 +453,7 @@ def whitened_move(shifted: float, lifted: float, ridge: float, most: float) -> f
 
 
 class PairedSeparation(GroupStatistic):
-    """Norm of the sum of the differences z of pairs of rows."""
+    """Norm of the sum of the embedded differences of pairs of rows."""
 
     what, part = "the mean difference of paired rows", 1.0
 
@@ -459,7 +461,7 @@ class PairedSeparation(GroupStatistic):
         super().__init__(groups, embedding, (1,))
 
     def value(self, rows: Batch) -> Array:
-        """Compute the norm of the sum of differences."""
+        """Compute the norm of the sum of the embedded differences."""
         (sample,) = self.groups.samples(rows, self.embedding, paired=True)
         return np.array([np.linalg.norm(sample.total())])
 
@@ -474,7 +476,7 @@ class PairedSeparation(GroupStatistic):
 
 
 class SignFlips(PairedSeparation, OfPermutations):
-    """The statistic T, and its values after B random sign flips of the differences of pairs."""
+    """MMD statistic T of paired rows, and its values after B random sign flips of the pair differences."""
 
     what = "the mean difference, and those of exchanged pairs, of paired rows"
 
@@ -483,7 +485,7 @@ class SignFlips(PairedSeparation, OfPermutations):
         self.shape = (permutations + 1,)
 
     def value(self, rows: Batch, rng: np.random.Generator) -> Array:  # type: ignore[override]
-        """Compute T and its B values under flipped signs."""
+        """Compute T for the true differences, and for B random sign flips of them."""
         sample, complete = self.groups.pair_differences(rows, self.embedding)
 
         def signs(at: slice) -> Array:

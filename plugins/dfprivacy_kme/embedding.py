@@ -1,4 +1,4 @@
-"""Public feature spaces of kernel mean embeddings, and the coding of rows as arrays."""
+"""Public feature spaces of kernel mean embeddings, and the encoding of rows as arrays of numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Space:
 
     @property
     def kernel(self) -> ProductKernel:
-        """The product kernel of the columns."""
+        """Product of one kernel for each column."""
         return ProductKernel(self.columns, self.lengthscales, self.mismatches)
 
     @classmethod
@@ -77,7 +77,7 @@ class Space:
         )
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the features of public rows, shape (rows, F)."""
+        """Return the feature vectors of public rows, shape (rows, F)."""
         if self.basis == "subspace":
             return self.kernel(rows, self.anchors) @ self.map.T
         return Fourier(self.columns, self.anchors).features(rows)
@@ -119,7 +119,7 @@ class Space:
     def _shared_subspace(
         self, mine: NDArray[np.intp], other: Space, others: NDArray[np.intp]
     ) -> tuple[Space, NDArray[np.float64], NDArray[np.float64]]:
-        """Return the subspace that is spanned by the points that two subspaces have in common.
+        """Return the subspace spanned by the points of both spaces, and linear maps of their features to it.
 
         With A the map of a space, k = A⁻¹ψ are a row's kernel values at its points; those at the common points,
         times the map of these, are the coordinates in their span.
@@ -148,7 +148,7 @@ class Space:
 
 
 def encode_rows(columns: Sequence[Column], rows_by_column: object, what: str) -> NDArray[np.float64]:
-    """Return public rows as an array of numbers and category codes.
+    """Return public rows as an array of numbers and category codes, shape (rows, columns).
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ def simplex(psi: NDArray[np.float64], beta: NDArray[np.float64], gap: float) -> 
 
 
 def _active_weights(psi: NDArray[np.float64], beta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the weights w of a few points that minimise s²|Ψ'w - β|² + (s - 1)², s = Σw, scaled to sum 1."""
+    """Return nonnegative weights w that minimise |Σ w_i (ψ_i - β)|² + (Σ w_i - 1)², scaled to sum 1."""
     system = np.vstack([(psi - beta).T, np.ones(len(psi))])
     w, _ = nnls(system, np.append(np.zeros(len(beta)), 1.0), maxiter=_MAX_STEPS * len(psi))
     return np.asarray(w / w.sum())
@@ -143,7 +143,7 @@ def hull_projection(
     signed: bool = False,
     fits: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Project an embedding onto the convex hull of all possible rows' features; return points and weights.
+    """Project an embedding onto the convex hull of the features of all rows within the bounds.
 
     Parameters
     ----------

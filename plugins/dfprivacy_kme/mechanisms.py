@@ -42,7 +42,7 @@ _MAX_CLASSICAL_EPSILON = 1.0  # epsilon for which the classical calibration is p
 
 
 def classical_scale(epsilon: float, delta: float) -> float:
-    r"""Return the standard deviation :math:`\sqrt{2 \ln(1.25/\delta)}/\varepsilon`, for a sensitivity of 1.
+    r"""Return :math:`\sqrt{2 \ln(1.25/\delta)}/\varepsilon`, the classical noise for a sensitivity of 1.
 
     It is proved for an epsilon below 1 only, and too small for many above: see docs/papers/balog2018.md.
     """
@@ -50,7 +50,7 @@ def classical_scale(epsilon: float, delta: float) -> float:
 
 
 def classical_share(epsilon: float, delta: float, sensitivity: float) -> float:
-    """Return the share of epsilon and delta at which exact calibration adds as much noise as the classical one.
+    """Return the share (at most 1) of epsilon and delta whose analytic noise is the classical for sensitivity 2.
 
     Parameters
     ----------
@@ -78,10 +78,10 @@ def classical_share(epsilon: float, delta: float, sensitivity: float) -> float:
         )
     noise = _REFERENCE_SENSITIVITY * classical_scale(epsilon, delta)
 
-    def surplus(part: float) -> float:
+    def excess_noise(part: float) -> float:
         return sensitivity * gaussian_scale(part * epsilon, part * delta) - noise
 
-    return 1.0 if surplus(1.0) >= 0 else float(scipy.optimize.brentq(surplus, _MIN_PART, 1.0, xtol=1e-15))
+    return 1.0 if excess_noise(1.0) >= 0 else float(scipy.optimize.brentq(excess_noise, _MIN_PART, 1.0, xtol=1e-15))
 
 
 Features: TypeAlias = Literal["subspace", "fourier"]
@@ -97,7 +97,7 @@ _LARGE_NOISE = 0.1  # noise in one coordinate, beside features of length 1, that
 
 @dataclass(frozen=True)
 class MeasuredEmbedding:
-    """Measurement of a release: the noisy mean feature, with public facts about it.
+    """Measurement of `kme_release`: the noisy mean feature, with public facts about it.
 
     Attributes
     ----------
@@ -318,7 +318,7 @@ def _feature_map(
     public: NDArray[np.float64] | None,
     n_points: int | None,
 ) -> Nystrom | Fourier:
-    """Choose the feature map of a release from public numbers."""
+    """Choose the feature map of `kme_release` from public numbers."""
     if represent == "weights" and features != "subspace":
         raise ArgumentError('represent="weights" needs features spanned by points.', 'Use features="subspace".')
     if represent == "bayes" and (public is None or len(public) < 2):  # noqa: PLR2004
@@ -345,7 +345,7 @@ def _feature_map(
 
 
 def fit_release(measured: MeasuredEmbedding, represent: Represent) -> KME:
-    """Return the release: the noisy mean feature, and weighted points fitted to it by post-processing."""
+    """Return the result of `kme_release`: the noisy mean feature, and weighted points fitted to it."""
     space, beta, sigma, public = measured.space, measured.beta, measured.noise, measured.public
     gap, fits = 1e-3 * sigma**2, sigma**2 * len(beta)  # what noise alone leaves of the distance, on average
     if represent == "weights":
@@ -426,7 +426,7 @@ _INTERVAL_MISS = 0.05
 
 
 class Closeness(OfSums):
-    r"""Negative distances of candidate tables from the data: :math:`-\|\sum_n \psi(x_n) - N \bar\psi_R\|`.
+    r"""Scores of candidate tables: negative distances :math:`-\|\sum_n \psi(x_n) - N \bar\psi_R\|` from the data.
 
     ψ is the kernel's feature, projected to the span of the points that R is made of, and N the number of complete
     rows. A row that changes moves each score by the distance of two features at most; one that comes, goes, or
@@ -474,7 +474,7 @@ def kme_exponential(
     n_rows: Annotated[int, Range(1, 12)] = _CHOSEN_ROWS,
     nan_policy: NanPolicy = "omit",
 ) -> WeightedPoints:
-    r"""Select a small synthetic table whose embedding is close to the table's, by the exponential mechanism.
+    r"""Select a small synthetic table with an embedding close to the private one, by the exponential mechanism.
 
     Parameters
     ----------

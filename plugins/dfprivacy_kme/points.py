@@ -53,7 +53,7 @@ class TwoSample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WeightedPoints(Release):
-    """Weighted points that represent rows, such as a marginal or conditional distribution of a release.
+    """Weighted points that represent the rows of a private table, or a marginal or conditional distribution.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class WeightedPoints(Release):
     def _with_columns(
         self, kept: list[int], locations: NDArray[np.float64], weights: NDArray[np.float64], notes: tuple[str, ...]
     ) -> WeightedPoints:
-        """Return weighted points in some of the columns, with the given locations and weights."""
+        """Return weighted points in the kept columns, with the given locations and weights."""
         space = self._feature_space
         columns = tuple(space.columns[i] for i in kept)
         kernel = ProductKernel(columns, space.lengthscales, space.mismatches)
@@ -360,7 +360,7 @@ class Expectation(NamedTuple):
 
 
 class Means(dict[str, float]):
-    """Dictionary of the mean of each column, with a confidence interval for each mean.
+    """Dictionary of the mean of each numeric column; `intervals` has a confidence interval for each mean.
 
     Attributes
     ----------

@@ -97,7 +97,7 @@ class KME(WeightedPoints):
 
     @property
     def embedding(self) -> tuple[NDArray[np.float64], float]:
-        """Noisy mean feature of the rows, and the standard deviation of its noise."""
+        """Noisy mean feature of the rows, and the standard deviation of the noise in each of its coordinates."""
         return self.beta, self.noise_standard_error
 
     def deviation(self, rows: object) -> NDArray[np.float64]:
@@ -121,7 +121,7 @@ class KME(WeightedPoints):
 
     @property
     def _count_error(self) -> float:
-        """Relative standard deviation of the noise in the number of rows."""
+        """Standard deviation of the noise in the number of rows, relative to that number."""
         return (self.missing_standard_error or 0.0) / self.size
 
     def expectation(self, f: Callable[[dict[str, NDArray[Any]]], Any], *, confidence: float = 0.95) -> Expectation:
@@ -150,7 +150,7 @@ class KME(WeightedPoints):
         confidence = as_probability(confidence, "confidence")
         at = grid_rows(self._feature_space)
         values, at_points = np.split(self._function_values(f, np.vstack([at, self.locations])), [len(at)])
-        return self._expectation(values, at_points, confidence)
+        return self._estimate_mean(values, at_points, confidence)
 
     def mean(self, *, confidence: float = 0.95) -> Means:
         """Return the means of the numeric columns over the rows, with confidence intervals for the noise.
@@ -175,7 +175,7 @@ class KME(WeightedPoints):
         at = grid_rows(self._feature_space)
         return Means(
             {
-                self._feature_space.columns[i].name: self._expectation(at[:, i], self.locations[:, i], confidence)
+                self._feature_space.columns[i].name: self._estimate_mean(at[:, i], self.locations[:, i], confidence)
                 for i in self._numeric_columns
             },
             confidence,
@@ -187,7 +187,7 @@ class KME(WeightedPoints):
         psi = self._feature_space.features(grid_rows(self._feature_space))
         return psi, *np.linalg.svd(psi, full_matrices=False)
 
-    def _expectation(
+    def _estimate_mean(
         self, values: NDArray[np.float64], at_points: NDArray[np.float64], confidence: float
     ) -> Expectation:
         """Estimate the mean of a function over the rows, from its values on `grid_rows` and at the points."""
@@ -228,7 +228,7 @@ class KME(WeightedPoints):
         return values
 
     def _noise_bound(self, a: NDArray[np.float64], counted: float, confidence: float) -> float:
-        """Return a bound that |a'noise| exceeds with probability at most 1 - `confidence`."""
+        """Return a bound that the noise in the scalar product a'β exceeds with at most 1 - `confidence`."""
         errors = np.append(self.noise_standard_error * a, self._count_error * counted)
         if self.noise_kind != "laplace":
             return float(ndtri((1 + confidence) / 2)) * float(np.linalg.norm(errors))
@@ -252,7 +252,7 @@ class KME(WeightedPoints):
         float
             Unbiased over the noise, so it can be negative.
         """
-        mine, others, _ = self._common_samples(other)
+        mine, others, _ = self._samples_in_common_space(other)
         difference = mine.embedding - others.embedding
         return float(difference @ difference) - mine.squared_noise - others.squared_noise
 
@@ -280,7 +280,7 @@ class KME(WeightedPoints):
         two rows with rare values, or none: a p-value below 1% says so.
         """
         alpha = as_probability(alpha, "alpha")
-        mine, others, space = self._common_samples(other)
+        mine, others, space = self._samples_in_common_space(other)
         difference = mine.embedding - others.embedding
         statistic = float(difference @ difference)
         rng = np.random.default_rng(_DRAWS_SEED)
@@ -291,8 +291,8 @@ class KME(WeightedPoints):
         doubtful = pvalue < _SMALL and max(sizes) > _UNEQUAL * min(sizes)
         return TwoSample(statistic, pvalue, alpha, pvalue <= alpha, (_RARE_NOTE,) if doubtful else ())
 
-    def _common_samples(self, other: object) -> tuple[Sample, Sample, Space]:
-        """Return this and another embedding as samples in a common feature space."""
+    def _samples_in_common_space(self, other: object) -> tuple[Sample, Sample, Space]:
+        """Return this embedding, and another one or that of public rows, as samples in a common feature space."""
         space = self._feature_space
         if isinstance(other, KME):
             space, mine, others = space.common_subspace(other._feature_space)  # noqa: SLF001 - of our own kind
@@ -363,7 +363,7 @@ class KME(WeightedPoints):
 
 
 def coded_interval(column: Column, value: object) -> tuple[float, float]:
-    """Return the interval of numbers or category codes that a condition on a column selects."""
+    """Return the interval of numbers or of category codes that a condition on one column selects."""
     if column.bounds is None:
         code = float(column.code(value))
         return code, code
@@ -405,7 +405,7 @@ _POINTS = 2000  # of a population, up to which samples are drawn point by point
 
 @dataclass(frozen=True)
 class Sample:
-    """One of the two samples of a test: its mean embedding, the noise in it, and the number of rows.
+    """One of the two samples of a test: its mean embedding, the noise in it, and its number of rows.
 
     Attributes
     ----------
@@ -488,7 +488,7 @@ def null_distances(
 def _draw_noise(
     sample: Sample, mean: NDArray[np.float64], count: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Draw the noise of an embedding, in its coordinates and in the number of rows."""
+    """Draw the noise in an embedding: of its coordinates, and of the number of rows."""
     draw = rng.laplace if sample.laplace else rng.normal
     unit = 1 / math.sqrt(2) if sample.laplace else 1.0
     noise: NDArray[np.float64] = np.zeros((count, len(mean)))

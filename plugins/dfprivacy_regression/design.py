@@ -1,4 +1,4 @@
-"""Designs of regressions: their columns, coefficients, and the sums that determine the moment matrix."""
+"""Designs of regressions: their columns, coefficients, and the sums from which second moments follow."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Design:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All columns of the design, except the column of weights."""
+        """All columns of the design, except the column of sampling weights."""
         return tuple(dict.fromkeys((*self.numbers, self.outcome, *self.factors)))
 
     @property
     def read_columns(self) -> tuple[Column, ...]:
-        """All columns of the design, including the column of weights."""
+        """All columns of the design, including the column of sampling weights."""
         return self.columns if self.weights is None else (*self.columns, self.weights)
 
     @property
@@ -58,7 +58,7 @@ class Design:
 
     @property
     def typical_weight(self) -> float:
-        """Weight of a row, divided by its upper bound, that a plan assumes; 1 without weights."""
+        """Sampling weight that a plan assumes, divided by the largest weight; 1 without weights."""
         return 1.0 if self.weights is None else self.weights.mid / self.weights.high
 
     @property
@@ -74,7 +74,7 @@ class Design:
 
     @property
     def width(self) -> int:
-        """Number q of coefficients."""
+        """Number q of coefficients, including the intercept."""
         return 1 + len(self.numbers) + sum(len(_contrast_levels(factor)) for factor in self.factors)
 
     @property
@@ -101,12 +101,12 @@ class Design:
         return [range(start, end) for start, end in pairwise(starts.tolist())]
 
     def formula(self) -> str:
-        """Write the design as a formula."""
+        """Return the formula of the design, as in R."""
         terms = [*(number.name for number in self.numbers), *(f"C({factor.name})" for factor in self.factors)]
         outcome = self.outcome.name if not self._is_binary else f"({self.outcome.name} == {self.success!r})"
         return f"{outcome} ~ {' + '.join(terms)}"
 
-    def moment_features(self, *, count: bool | float) -> features.RowFeatures:
+    def second_moment_features(self, *, count: bool | float) -> features.RowFeatures:
         """Return the features whose sums are the second moments, with coordinates in [-1, 1].
 
         Products that are known are left out: those of two categories of one factor are 0.
@@ -126,7 +126,7 @@ class Design:
         return features.Stack(*parts) if len(parts) > 1 else parts[0]
 
     def _scaled_indices(self) -> list[int]:
-        """Return the indices of the numeric regressors, which are scaled to [-1, 1]."""
+        """Return the indices of the numeric columns in (1, x, y), which are scaled to [-1, 1]."""
         return [*range(1, 1 + len(self.numbers)), *([] if self._is_binary else [self.width])]
 
     def moment_index(self) -> NDArray[np.intp]:
@@ -167,7 +167,7 @@ class Design:
         return start, taken
 
     def moment_entries(self) -> Sequence[tuple[int, int, bool]]:
-        """Return the measured entries (i, j) of M, and whether each is measured as 2z² - 1 in place of z²."""
+        """Return the measured entries (i, j) of M, each with whether 2z² - 1 is measured in place of z²."""
         numbers = self._scaled_indices()
         return [(i, j, i == j and i in numbers) for i, j in _moment_entries(self)]
 
@@ -176,7 +176,7 @@ class Design:
         return 1.0 if self.weights is None else batch.values(self.weights) / self.weights.high
 
     def rows(self, batch: features.Batch) -> Numbers:
-        """Return regressors and outcome (x, y) of the rows of a batch, without constant, shape (q, batch.size)."""
+        """Return regressors and outcome (x, y) of a batch's rows, without the constant, shape (q, batch.size)."""
         rows = np.empty((self.width, batch.size))
         for at, column in enumerate(self.numbers):
             rows[at] = batch.standardized(column)

@@ -52,7 +52,7 @@ _OPERATORS: dict[type[ast.AST], Any] = {
 
 @dataclass(frozen=True)
 class _Factor:
-    """Factor of a term of a formula: a numeric or a categorical column.
+    """Factor of a term of a formula: a numeric or a categorical column, with the levels of the latter.
 
     Attributes
     ----------
@@ -142,7 +142,7 @@ def logistic_design(y: str, x: str | Sequence[str] | None, success: object, know
 
 
 def _outcome_and_terms(y: str, x: object, known: Mapping[str, Column]) -> tuple[str, list[tuple[str, ...]]]:
-    """Return the outcome, and the factors of each term on the right-hand side."""
+    """Return the name of the outcome, and the factors of each term on the right-hand side."""
     if x is not None:
         if not isinstance(x, Iterable):
             raise ArgumentError(f"x= takes names of columns, not a {type(x).__name__}.", _FORMULA_HINT)
@@ -165,7 +165,7 @@ def _is_factor(term: object, known: Mapping[str, Column]) -> bool:
 
 
 def _parsed_terms(formula: str) -> list[tuple[str, ...]]:
-    """Return the terms of the right-hand side of a formula, products after their factors."""
+    """Return the terms of a formula's right-hand side, with products after single factors."""
     from formulaic.errors import FormulaicError  # which takes a while, and plain formulas have no need of it
     from formulaic.parser import DefaultFormulaParser
 
@@ -334,7 +334,7 @@ def _factor_codings(names: Sequence[str], spanned: set[frozenset[str]]) -> list[
 
 
 def _product_columns(term: Sequence[_Factor], coding: Mapping[str, bool]) -> list[Column]:
-    """Return the columns of a product of factors, one for each combination of the levels that are coded."""
+    """Return the computed columns of a product of factors, one for each combination of coded levels."""
     choices = []
     for factor in (each for each in term if not each.levels or each.text in coding):
         if not factor.levels:

@@ -1,4 +1,4 @@
-"""Least-squares estimates from noisy second moments and from a noisy score."""
+"""Least-squares estimates from noisy second moments, and from a noisy score of clipped residuals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MIN_VARIANCE = 1e-4  # of the squared half-width of the outcome's bounds: resid
 
 @dataclass(frozen=True)
 class NoisySums:
-    """Coordinates of a noisy vector of sums: values, scales of their cube noise, and dimension of the vector."""
+    """Noisy sums: values and scales of their cube noise, and the dimension of the vector that was released."""
 
     values: Numbers
     scales: Numbers
@@ -111,7 +111,7 @@ class DesignMoments:
 
     @property
     def rows(self) -> tuple[float, float]:
-        """Number of complete rows, and the standard error of its noise."""
+        """Number of complete rows, public or noisy, and the standard error of its noise."""
         if self.design.weights is None:
             return float(self.moments[0]), math.sqrt(float(self.covariance[0, 0]))
         return max(float(self.beyond[-1].values[0]), 0.0), self.beyond[-1].law.standard_deviation
@@ -124,7 +124,7 @@ class DesignMoments:
         return covariance
 
     def matrix(self, moments: Numbers) -> Numbers:
-        """Return vectors of moments rearranged as moment matrices M, shape (..., q + 1, q + 1)."""
+        """Return vectors of moments as moment matrices M of (1, x, y), shape (..., q + 1, q + 1)."""
         matrix: Numbers = moments[..., self.design.moment_index()]
         return matrix
 
@@ -170,7 +170,7 @@ class DesignMoments:
         return least / noise if noise else math.copysign(math.inf, least)
 
     def draws(self) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
-        """Draw noise-free moment matrices M that agree with the noisy moments.
+        """Draw noise-free moment matrices given the noisy moments, with weights and a mask of valid matrices.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class DesignMoments:
 
 
 def _assumed_moments(design: Design, n: int, m: int) -> Numbers:
-    """Return the m moments that a plan assumes: a sixth of the range as sd, and equally frequent categories."""
+    """Return the m moments that a plan assumes: sds of a sixth of the range, equally frequent categories."""
     index = design.moment_index()
     moments = np.zeros(m)
     moments[index.diagonal()] = n / 9
@@ -256,7 +256,7 @@ class LeastSquares:
         return covariance
 
     def residual_bound(self, noise: float) -> float:
-        """Return the bound to which the second stage clips residuals, computed from released numbers.
+        """Return the bound at which the noisy score clips residuals, computed from released numbers.
 
         Three standard deviations, as far as they are known. Farther where that costs little: up to where the noise
         of the score is a third of its sampling error, and no farther than residuals go.
@@ -276,7 +276,7 @@ class LeastSquares:
 
 
 def score_map(known: DesignMoments, b: Numbers, c: float) -> tuple[Numbers, Numbers]:
-    """Return the linear map from the moments to the score at coefficients b, assuming that no residual is clipped.
+    """Return the linear map from moments to the score at coefficients b, assuming that no residual is clipped.
 
     Returns
     -------

@@ -35,7 +35,7 @@ from dfprivacy.made_up import assumed_sd, equal_weights
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import DesignMoments, NoisySums, score_map
 from dfprivacy_regression.result import OLS, STAGES, collinear_note, common_fields
-from dfprivacy_regression.scores import Score, WeightedMoments, n_score_sums
+from dfprivacy_regression.scores import HuberScore, WeightedMoments, n_score_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -218,7 +218,7 @@ def ols(
     directions = design.units_map()[1] @ first.inverse
     sizes = np.abs(directions).sum(axis=1)
     c = first.residual_bound(_sum_noise(curator, n_score_sums(q, robust=robust), (1 - SHARE) * (1 - share)))
-    score = Score(design, np.clip(first.b, -3, 3), c, directions / sizes[:, None] if robust else None)
+    score = HuberScore(design, np.clip(first.b, -3, 3), c, directions / sizes[:, None] if robust else None)
     scored = NoisySums.from_measurement(
         curator.sum(features.Given(*gaps, of=score) if gaps else score, noise="cube")
     )
@@ -227,8 +227,10 @@ def ols(
     return _combine_stages(known, score, scored, sizes if robust else None)
 
 
-def _combine_stages(known: DesignMoments, score: Score, scored: NoisySums, sizes: Numbers | None) -> OLSMeasurement:
-    """Combine the moments and the score, with standard errors that cover the clipped part of the residuals.
+def _combine_stages(
+    known: DesignMoments, score: HuberScore, scored: NoisySums, sizes: Numbers | None
+) -> OLSMeasurement:
+    """Combine moments and score, with standard errors that cover the clipped part of the residuals.
 
     W = Σ(|e| - c)₊ was measured. Clipping moves the score of x_j by W max|x_j| at most, for which W times the root
     mean square of x_j is one more standard error of it. It takes between 2cW and (2c + top)W off the squares.
@@ -267,7 +269,7 @@ def weighted_design(
 def moment_features(
     design: Design, n: int | None, gaps: tuple[Column, ...]
 ) -> tuple[features.RowFeatures, int | None]:
-    """Return the features whose sums are the moments, and the number of rows, None if the features count it.
+    """Return the features whose sums are the moments, and the number of rows; None if the features count it.
 
     Where rows only change, one that is left out may be as far from the others as these are from each other: a count
     of complete rows may have twice the weight. Fewer rows than coefficients are refused.
@@ -280,12 +282,12 @@ def moment_features(
     if design.weights is not None:
         weighted = WeightedMoments(design)
         return (features.Given(*gaps, of=weighted) if gaps else weighted), None
-    of = design.moment_features(count=1.0 if n is None else 2.0 if gaps else False)
+    of = design.second_moment_features(count=1.0 if n is None else 2.0 if gaps else False)
     return (features.Given(*gaps, of=of) if gaps else of), (None if gaps else n)
 
 
 def signal_to_noise(curator: Curator, dimension: int, design: Design) -> float:
-    """Return the expected signal-to-noise ratio of the moments, from public numbers that all groups share.
+    """Return the expected signal-to-noise ratio of the moments, from public numbers that groups share.
 
     The signal is the regressors' scatter, if that is 1/9 a row, times a typical weight.
     """
@@ -372,7 +374,7 @@ def _inference(measured: OLSMeasurement, fit: LeastSquares) -> tuple[Inference, 
 
 
 def _rsquared_margin(known: DesignMoments, fit: LeastSquares, outside: float) -> float:
-    """Return an upper confidence bound of the bias of the root of R² due to noise and sampling.
+    """Return an upper confidence bound of the error of the root of R² due to noise and sampling.
 
     Noise only adds to R² where it is small, and drawn again it adds once more. But the root of R² is a length, so
     it is off by no more than the length of the coefficients' error.

@@ -144,7 +144,7 @@ class Regression(Release):
 
     @property
     def names_of_regressors(self) -> list[str]:
-        """Names of the regressors, first numeric columns and then categorical columns."""
+        """Names of the regressors, numeric columns before categorical columns."""
         return [*(name for name, *_ in self.regressors), *(name for name, _ in self.factors)]
 
     def linear_predictor(self, at: Mapping[str, Any]) -> NDArray[np.float64]:
@@ -230,7 +230,7 @@ class Regression(Release):
         return self._label(outcome) + event, "" if event else self._unit(outcome)
 
     def _event_words(self) -> tuple[str, str]:
-        """Return the printed names of the outcome's column and of the category that counts as 1."""
+        """Return the name of the outcome's column, and " = " with the category that counts as 1, if any."""
         outcome, _, event = self.formula.partition(" ~ ")[0].partition(" == ")
         outcome = outcome.removeprefix("(") if event else outcome
         return outcome, f" = {event.removesuffix(')').strip(chr(39))}" if event else ""
@@ -503,7 +503,7 @@ def common_fields(
     interval: tuple[Numbers, Numbers],
     pvalues: Numbers,
 ) -> dict[str, Any]:
-    """Return the fields of every regression result, from arrays in the order of the coefficients."""
+    """Return the fields that all regression results have, from arrays in the order of the coefficients."""
     design = known.design
     errors, added = (np.sqrt(np.maximum(np.diag(each), 0.0)) for each in (covariance, noise))
 

@@ -1,4 +1,4 @@
-"""Later stages of regressions: scores at an earlier estimate, and Newton steps from a discriminant analysis."""
+"""Second stages of regressions: scores at an earlier estimate, and Newton steps from a discriminant analysis."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONG",
+    "HuberScore",
     "Information",
     "LogisticScore",
     "LogisticSquares",
-    "Score",
     "WeightedMoments",
     "discriminant_start",
     "l1_norm",
@@ -40,7 +40,7 @@ _MIN_EIGENVALUE = 0.7  # noise standard errors below which no eigenvalue of the 
 
 
 def n_score_sums(q: int, *, robust: bool) -> int:
-    """Return the number of sums in a `Score` of q coefficients."""
+    """Return the number of sums in a `HuberScore` of q coefficients."""
     return 2 * q + 2 if robust else q + 2
 
 
@@ -87,8 +87,8 @@ class WeightedMoments(_UnitFeatures):
 
 
 @final
-class Score(_UnitFeatures):
-    """Features of residuals clipped to ψ in [-c, c]: x_j ψ/c, 2ψ²/c² - 1, 2w/top - 1; if robust 2 u_j² ψ²/c² - 1.
+class HuberScore(_UnitFeatures):
+    """Features of a Huber score: x_j ψ/c for residuals clipped to ψ in [-c, c], and squares for standard errors.
 
     With weights v in [0, 1]: v x_j ψ/c, v (2ψ²/c² - 1), v (2w/top - 1), and v (2v u_j² ψ²/c² - 1).
 
@@ -148,7 +148,7 @@ class Score(_UnitFeatures):
         return rows.T
 
     def expected_sums(self, M: Numbers) -> Numbers:
-        """Return the expected sums for rows with moments M of (1, x, y), assuming that no residual is clipped."""
+        """Return the sums expected for rows with second moments M of (1, x, y), if no residual is clipped."""
         v, n = np.append(self.b, -1.0), M[0, 0]
         squares = v @ M @ v / self.c**2
         sums = [*np.zeros(self.design.width), 2 * squares - n, -n]
@@ -274,7 +274,7 @@ def _rows_and_probabilities(design: Design, b: Numbers, batch: features.Batch) -
 
 
 def information_entries(design: Design) -> list[tuple[int, int, bool]]:
-    """Return the entries (i, j) of the information matrix that are measured, and whether each can be negative."""
+    """Return the measured entries (i, j) of the information matrix, and whether each can be negative."""
     q, dummies = design.width, {0, *design.dummies}
     return [
         (i, j, i != j and not {i, j} <= dummies)
@@ -384,7 +384,7 @@ class Information:
 
     @property
     def inverse(self) -> Numbers:
-        """Inverse of the information matrix after raising its eigenvalues to at least half their noise."""
+        """Inverse of the information matrix, after raising its eigenvalues to at least half their noise."""
         return _floored_inverse(self.H, self.eigenvalue_error / 2)
 
     def step(self, score: Numbers) -> Numbers:

@@ -35,7 +35,7 @@ _FEWEST = 2.0
 
 @dataclass(frozen=True)
 class CellSums:
-    """Linear combinations of noisy cells of a table, with correlated noise.
+    """Linear combinations of the noisy counts of a contingency table, with the covariance of their errors.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class CellSums:
         numbers: Mapping[int, Coding],
         build: Callable[[Mapping[int, Array]], Array],
     ) -> CellSums:
-        """Construct the linear combinations in which each number is replaced by the mean of its code.
+        """Construct linear combinations of counts in which each number is replaced by the mean of its code.
 
         These have errors; and the rows in a code that are of one group have another mean than all rows in it.
 
@@ -92,7 +92,7 @@ class CellSums:
 
     @property
     def estimate(self) -> Array:
-        """The linear combinations computed from the noisy cells, with a last axis of length 1."""
+        """The linear combinations of the noisy counts, with a last axis of length 1."""
         return (self.map @ self.cells)[:, None]
 
     def draws(self, draws: int = DRAWS) -> tuple[Array, Array]:
@@ -225,7 +225,7 @@ class SynthAnswer(Release):
 
 
 def counts(cells: Array, noise: float) -> Inference:
-    """Return the inference about the number of rows of this table in each cell."""
+    """Infer the number of rows of the private table in each cell, without sampling error."""
     drawn = noise * ndtri(points(1, DRAWS))
     theta = cells[:, None] - drawn
     return Inference(cells, theta, np.zeros(theta.shape), np.full(theta.shape, np.inf), np.full(DRAWS, 1 / DRAWS))
@@ -233,7 +233,7 @@ def counts(cells: Array, noise: float) -> Inference:
 
 @dataclass(frozen=True)
 class _CellsAndRests:
-    """Noisy counts, shape (categories, groups): each cell, and the sum of the other cells of its group."""
+    """Noisy counts, shape (categories, groups): of each cell, and of all other cells of the same group."""
 
     cells: Array
     noise: float
@@ -251,7 +251,7 @@ class _CellsAndRests:
 
 
 def shares(cells: Array, noise: float) -> Inference:
-    """Return the inference about the population's share of each category, from cells (categories, groups)."""
+    """Infer the population's share of each category in each group, from noisy counts (categories, groups)."""
 
     def parameter(exact: tuple[Array, Array]) -> tuple[Array, Array, float]:
         inside, rest = exact
@@ -265,7 +265,7 @@ def shares(cells: Array, noise: float) -> Inference:
 
 
 def _sums_by_group(cells: Array, noise: float, code: Coding) -> CellSums:
-    """Return the number of rows, sum and sum of squares of a number in each group, from cells (codes, groups)."""
+    """Return each group's number of rows, and sum and squares of a number, from counts (codes, groups)."""
     groups = np.eye(cells.shape[1])
 
     def build(means: Mapping[int, Array]) -> Array:
@@ -306,7 +306,7 @@ def regression(
     columns: Callable[[Mapping[int, Array]], Sequence[Array]],
     scales: Sequence[tuple[float, float]],
 ) -> Inference:
-    """Return the inference about least-squares coefficients of the first column on the others and an intercept.
+    """Infer the least-squares coefficients of the first column on an intercept and the other columns.
 
     The sums of all products of up to four columns give the coefficients and, with the residuals, their variance
     under unequal variances.
@@ -353,7 +353,7 @@ def regression(
 
 
 def _least_squares(exact: Array, *, full: NDArray[np.intp], back: Array) -> tuple[Array, Array, float]:
-    """Compute coefficients and robust variances from sums of products, mapped linearly by `back`."""
+    """Compute coefficients and robust variances from sums of fourfold products, and rescale both by `back`."""
     p = len(back)
     fourth = np.moveaxis(exact[full], -1, 0)  # draws first
     second = fourth[:, 0, 0]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["CELLS_MAX", "Candidate", "Distances", "candidates", "features_of"]
+__all__ = ["CELLS_MAX", "Candidate", "Distances", "candidates", "cell_indicators"]
 
 _MEAN_NOISE = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal variable."""
@@ -57,7 +57,7 @@ class Distances(OfSums):
     """
 
     def __init__(self, columns: Sequence[Column], tried: Sequence[Candidate]) -> None:
-        self.features = Stack(*(features_of(columns, each.clique.columns) for each in tried))
+        self.features = Stack(*(cell_indicators(columns, each.clique.columns) for each in tried))
         self.columns = self.features.columns
         self.expected = np.concatenate([each.expected.ravel() for each in tried])
         self.starts = np.cumsum([0, *(each.expected.size for each in tried[:-1])])
@@ -65,7 +65,7 @@ class Distances(OfSums):
         self.shape = (len(tried),)
 
     def value(self, sums: Array) -> Array:
-        """Compute the penalised distance of each candidate table."""
+        """Compute the distance of each candidate table from its expectation, minus its penalty."""
         distances: Array = np.add.reduceat(np.abs(np.ravel(sums) - self.expected), self.starts) - self.penalties
         return distances
 
@@ -79,7 +79,7 @@ class Distances(OfSums):
         return f"the distances of {self.dimension} contingency tables from their expectations"
 
 
-def features_of(columns: Sequence[Column], places: Sequence[int]) -> OneHot:
+def cell_indicators(columns: Sequence[Column], places: Sequence[int]) -> OneHot:
     """Return the features that count the rows in each cell of the contingency table of the given columns."""
     return OneHot(*(columns[place] for place in places))
 
@@ -94,7 +94,7 @@ def candidates(
     width: int,
     target: int | None,
 ) -> list[Candidate]:
-    """Return the candidate tables, each of a column that is not yet in the model and columns that are in it.
+    """Return the candidate tables: of two columns at first, then of one new column and columns of the model.
 
     Parameters
     ----------

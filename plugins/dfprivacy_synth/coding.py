@@ -1,4 +1,4 @@
-"""Coding of columns: values become few codes with enough rows each, and codes become values again."""
+"""Coding of columns: values are mapped to few codes with enough rows each, and codes back to values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["Coding", "Offsets", "Whole", "even_edges", "interval_counts", "quantile_edges", "value_counts"]
+__all__ = [
+    "Coding",
+    "IntegerIndicator",
+    "Offsets",
+    "even_edges",
+    "interval_counts",
+    "quantile_edges",
+    "value_counts",
+]
 
 BINS = 64
 """Equal intervals between the bounds of a number that are counted first, and the most that are counted next."""
@@ -33,7 +41,7 @@ _GROUPED = 0.5
 _DIGITS = 6  # of a number that is drawn from an interval
 
 
-class Whole(RowFeatures):
+class IntegerIndicator(RowFeatures):
     """Feature that indicates whether a number is an integer; its sum counts the rows with an integer.
 
     Parameters
@@ -67,7 +75,7 @@ class Whole(RowFeatures):
 
 
 class Offsets(RowFeatures):
-    """Positions of numbers in their intervals: distances from the middle, divided by half the width.
+    """Features of numbers: each number's distance from the middle of its interval, divided by half the width.
 
     Parameters
     ----------
@@ -153,7 +161,7 @@ def quantile_edges(edges: Array, counts: Array, noise: float, *, whole: bool) ->
 
 
 def _first_occupied(counts: Array, noise: float) -> int:
-    """Return the index from which intervals may hold rows: a little before the first clear count.
+    """Return the index of the first interval that may hold rows, shortly before the first count above noise.
 
     Of the first run of intervals with a clear count it is the beginning, less the length of the run.
     """
@@ -248,7 +256,7 @@ class Coding:
     ) -> Coding:
         size, missing = int(of.max()) + 1, bool(counts[-1] >= CLEAR * noise)
         weights = np.zeros(len(of))
-        for places in _places_of(of):
+        for places in _indices_by_code(of):
             weights[places] = _shares(counts[places], spread=not named["numeric"])
         sums = np.bincount(of, weights=counts[:-1], minlength=size)
         cells = np.bincount(of, weights=np.ones(len(of)), minlength=size)
@@ -261,14 +269,14 @@ class Coding:
 
     @property
     def size(self) -> int:
-        """Number of codes."""
+        """Number of codes, including the code of missing values if there is one."""
         return max(self.of) + 1 + self.missing
 
     @cached_property
     def labels(self) -> tuple[Any, ...]:
         """Label of each code: its category or interval, a phrase for rare categories, None for missing values."""
         known: list[Any] = []
-        for places in _places_of(self.of):
+        for places in _indices_by_code(self.of):
             if self.numeric:
                 known.append((self.values[places[0]], self.values[places[-1] + 1]))
             else:
@@ -276,13 +284,13 @@ class Coding:
         return (*known, *([None] if self.missing else ()))
 
     @property
-    def distinct(self) -> bool:
-        """Whether no two categories share a code."""
+    def is_one_to_one(self) -> bool:
+        """Whether each category has a code of its own; False for a numeric column."""
         return not self.numeric and len(set(self.of)) == len(self.of)
 
     def column(self, column: Column) -> Column:
         """Return the computed column that contains the codes of a column."""
-        if self.distinct and not self.missing:
+        if self.is_one_to_one and not self.missing:
             return column
         names, named = _labels(self.size), col(column.name)
         if self.numeric:
@@ -295,7 +303,7 @@ class Coding:
     @property
     def edges(self) -> list[float]:
         """Edges of the intervals of numeric codes, between the limits."""
-        return [*(self.values[places[0]] for places in _places_of(self.of)), self.values[-1]]
+        return [*(self.values[places[0]] for places in _indices_by_code(self.of)), self.values[-1]]
 
     def with_means(self, offsets: Array, noise: float) -> Coding:
         """Return the coding with the mean of the numbers in each code, estimated from noisy sums of `Offsets`.
@@ -330,7 +338,7 @@ class Coding:
 
     @property
     def spreads(self) -> Array:
-        """Standard deviation, in each code, of the means of groups of rows about the mean of all rows.
+        """Assumed standard deviation, within each code, of the means of groups about the mean of the code.
 
         They follow from the variance in the code if the logarithm of the group's share changes by a half in a
         standard deviation of the numbers.
@@ -351,7 +359,7 @@ class Coding:
         """Draw a random value of the column for each given code."""
         weights = np.array(self.weights)
         places = np.zeros(len(codes), dtype=np.intp)
-        for rows, inside in zip(_places_of(codes, self.size), _places_of(self.of), strict=False):
+        for rows, inside in zip(_indices_by_code(codes, self.size), _indices_by_code(self.of), strict=False):
             places[rows] = rng.choice(inside, len(rows), p=weights[inside])
         gone = (codes == self.size - 1) if self.missing else np.zeros(len(codes), dtype=bool)
         if not self.numeric:
@@ -365,7 +373,7 @@ class Coding:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """Attributes of the coding as a dict of JSON values."""
+        """Fields of the coding as a dict of JSON values."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
 
     @classmethod
@@ -381,8 +389,8 @@ def _rounded(values: Array, width: float) -> Array:
     return np.round(values, places)
 
 
-def _places_of(codes: ArrayLike, size: int = 0) -> list[NDArray[np.intp]]:
-    """Return, for each code, the indices at which it occurs."""
+def _indices_by_code(codes: ArrayLike, size: int = 0) -> list[NDArray[np.intp]]:
+    """Return for each code the indices at which it occurs."""
     counts = np.bincount(np.asarray(codes, dtype=np.intp), minlength=size)
     return np.split(np.argsort(codes, kind="stable"), np.cumsum(counts)[:-1])
 

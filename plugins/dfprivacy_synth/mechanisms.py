@@ -15,12 +15,12 @@ from dfprivacy.estimates import check_squares
 from dfprivacy.features import OneHot, RowFeatures, Stack
 from dfprivacy.schema import Column
 from dfprivacy.statistics import gaussian_scale
-from dfprivacy_synth.cliques import CELLS_MAX, Distances, candidates, features_of
+from dfprivacy_synth.cliques import CELLS_MAX, Distances, candidates, cell_indicators
 from dfprivacy_synth.coding import (
     CODES,
     Coding,
+    IntegerIndicator,
     Offsets,
-    Whole,
     even_edges,
     interval_counts,
     quantile_edges,
@@ -119,14 +119,14 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
     columns = _columns_of(curator, columns, target)
     d, numbers = len(columns), [column for column in columns if _numeric(column)]
     tables = max(d - 1, 0)
-    first = _first_part(curator, d) if tables else Fraction(1, 1 + bool(numbers))
+    first = _single_columns_share(curator, d) if tables else Fraction(1, 1 + bool(numbers))
     free = _is_public(curator, numbers) or not numbers  # they come exact, beside the plan
     finer = Fraction(len(numbers), d) * _AGAIN if tables else Fraction(bool(numbers), 4)
     each = (1 - first - 2 * finer - _CHOSEN) / tables if tables else Fraction(0)
 
     counted = Stack(
         *(interval_counts(c, even_edges(c)) if _numeric(c) else value_counts(c) for c in columns),
-        *(Whole(c, _WHOLE) for c in numbers),
+        *(IntegerIndicator(c, _WHOLE) for c in numbers),
     )
     planned: list[tuple[Any, Fraction]] = [(counted, first)]
     if not free:
@@ -157,12 +157,12 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
 
 @synth.concludes
 def conclude_synth(measured: Measured, *, target: Column | None) -> Synth:
-    """Construct the synthetic table from its measurement."""
+    """Construct the synthetic table from the noisy contingency tables."""
     return Synth.from_measurement(measured, None if target is None else target.name)
 
 
 def check_synth(*, target: Column | None = None, columns: tuple[Column, ...] | None = None, **_: Any) -> None:
-    """Check the arguments before anything is charged."""
+    """Check the arguments of `synth` before anything is charged."""
     for column in (*(columns or ()), *(() if target is None else (target,))):
         if column.bounds is None and column.categories is None:
             raise ArgumentError(
@@ -208,7 +208,7 @@ def _columns_of(curator: Curator, columns: tuple[Column, ...] | None, target: Co
     return columns
 
 
-def _first_part(curator: Curator, columns: int) -> Fraction:
+def _single_columns_share(curator: Curator, columns: int) -> Fraction:
     """Return the share of the budget (mu squared) for counts of single columns, larger for fewer rows."""
     rows, _ = curator.supposed_size
     noise = gaussian_scale(curator.epsilon, curator.delta)
@@ -227,14 +227,14 @@ def _numeric(column: Column) -> bool:
 
 
 def _largest_table() -> RowFeatures:
-    """Return features with as many cells as the largest contingency table that is measured."""
+    """Return features with as many cells as the largest contingency table that may be measured."""
     return OneHot(*(Column(f"code {at}", categories=tuple(range(CODES))) for at in (1, 2, 3)))
 
 
 def _noise_of_table(
     curator: Curator, noisy: NoisyValue, counted: RowFeatures, first: Fraction, each: Fraction
 ) -> float:
-    """Return the standard error of counts in a contingency table, from the public one of the first counts."""
+    """Compute the standard error of a contingency table's counts from that of the counts of single columns."""
     one = _largest_table().sensitivity(curator.neighbors, 2, frozenset())
     public = frozenset(column.name for column in counted.columns if column.public)
     stacked = counted.sensitivity(curator.neighbors, 2, public)
@@ -247,10 +247,10 @@ def _codings(
     noisy: NoisyValue,
     again: Sequence[Callable[[RowFeatures], NoisyValue]],
 ) -> tuple[tuple[Coding, ...], tuple[NoisyTable, ...], float]:
-    """Return the coding and the noisy counts of each column, and the number of rows."""
+    """Return the coding and noisy counts of each column, and the public or noisy number of rows."""
     parts, numbers = noisy.parts, [column for column in columns if _numeric(column)]
     noise = float(parts[0].scales.max())
-    rows = float(curator.size or 0) or _total([part.values for part in parts[: len(columns)]])
+    rows = float(curator.size or 0) or _estimated_rows([part.values for part in parts[: len(columns)]])
     wholes = dict(zip(numbers, parts[len(columns) :], strict=True))
     edges: dict[Column, Array] = {}
     whole: dict[Column, bool] = {}
@@ -298,7 +298,7 @@ def _variance(noisy: NoisyValue) -> Array:
     return np.asarray(max(float(noisy.scales.max()) ** 2, _EXACT_VARIANCE))
 
 
-def _total(counts: Sequence[Array]) -> float:
+def _estimated_rows(counts: Sequence[Array]) -> float:
     """Estimate the number of rows from the sums of all columns' counts, weighted for least variance."""
     weights = np.array([1 / each.size for each in counts])
     return float(weights @ [each.sum() for each in counts] / weights.sum())
@@ -326,7 +326,7 @@ def _measure_tables(
             break
         public = all(coded[place].public for each in tried for place in each.clique.columns)
         clique = tried[0 if public else select(Distances(coded, tried))].clique
-        noisy = measure(features_of(coded, clique.columns))
+        noisy = measure(cell_indicators(coded, clique.columns))
         cliques.append(clique)
         tables.append(NoisyTable(clique.columns, noisy.values, _variance(noisy)))
         paid = rest

@@ -1,4 +1,4 @@
-"""Model of a table from noisy contingency tables: made consistent, and sampled clique by clique."""
+"""Model of a table: noisy contingency tables are made consistent, and rows are drawn clique by clique."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Clique:
 
 @dataclass(frozen=True)
 class NoisyTable:
-    """Noisy contingency table of columns.
+    """Noisy contingency table of some columns, with the variance of the noise in its counts.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class NoisyTable:
     variance: Array
 
     def margin(self, columns: Sequence[int]) -> tuple[Array, Array]:
-        """Return the marginal table of some of the columns, and the variances of its counts."""
+        """Return the marginal counts of some of the table's columns, and the variances of their noise."""
         variance = np.broadcast_to(self.variance, self.counts.shape)
         return margin(self.counts, self.columns, columns), margin(variance, self.columns, columns)
 
@@ -93,14 +93,14 @@ def consistent(tables: Sequence[NoisyTable], rows: float) -> list[Array]:
 
 
 def _shared_margins(tables: Sequence[NoisyTable]) -> list[tuple[int, ...]]:
-    """Return the sets of columns that two tables share and each single column, sorted by size."""
+    """Return the sets of columns that pairs of tables share, and each single column, sorted by size."""
     pairs = itertools.combinations((set(table.columns) for table in tables), 2)
     every = {tuple(sorted(a & b)) for a, b in pairs if a & b}
     return sorted(every | {(place,) for table in tables for place in table.columns}, key=lambda m: (len(m), m))
 
 
 def _with_margin(table: Array, columns: Sequence[int], shared: Sequence[int], more: Array) -> Array:
-    """Return a table after adding `more` to a margin, divided equally among the cells of each count."""
+    """Add `more` to the marginal counts of a table, divided equally among the cells of each marginal count."""
     cells = math.prod(size for size, column in zip(table.shape, columns, strict=True) if column not in shared)
     wide = [size if column in shared else 1 for size, column in zip(table.shape, columns, strict=True)]
     changed: Array = table + (more / cells).reshape(wide)
@@ -156,7 +156,7 @@ class Model:
 
 
 def _apportioned(group: NDArray[np.intp], shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Draw a cell for each row from its group's shares; each cell's count is its rounded expectation."""
+    """Draw a cell for each row by its group's shares; each cell's count is its expectation, rounded up or down."""
     cells, order = np.zeros(len(group), dtype=np.intp), np.argsort(group, kind="stable")
     every = shares.sum(axis=0) + _LEAST
     ends = np.cumsum(np.bincount(group, minlength=len(shares)))

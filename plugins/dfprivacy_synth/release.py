@@ -161,13 +161,13 @@ class Synth(Release):
         return [" x ".join(self.columns[place] for place in table.columns) for table in self._tables]
 
     @cached_property
-    def _single(self) -> list[NoisyTable]:
+    def _one_way_tables(self) -> list[NoisyTable]:
         each = zip(self.single_counts, self.single_variances, strict=True)
         return [NoisyTable((at,), np.asarray(of), np.asarray(var)) for at, (of, var) in enumerate(each)]
 
     @cached_property
     def _model(self) -> Model:
-        fitted = consistent([*self._tables, *self._single], self.size)
+        fitted = consistent([*self._tables, *self._one_way_tables], self.size)
         cliques = tuple(Clique(*map(tuple, each)) for each in self.cliques)
         return Model(tuple(code.size for code in self._codes), cliques, tuple(fitted[: len(cliques)]))
 
@@ -196,9 +196,9 @@ class Synth(Release):
         """
         frame = self._table(self._drawn_columns(n, seed))
         if hasattr(frame, "attrs"):
-            frame.attrs[_MARK] = self._mark
+            frame.attrs[_MARK] = self._file_metadata
         elif hasattr(frame, "replace_schema_metadata"):
-            frame = frame.replace_schema_metadata({_MARK: json.dumps(self._mark)})
+            frame = frame.replace_schema_metadata({_MARK: json.dumps(self._file_metadata)})
         return frame
 
     def to_frame(self, library: str | None = None) -> Any:
@@ -217,8 +217,8 @@ class Synth(Release):
         return (self if library is None else self.with_library(library)).sample(seed=0)
 
     @property
-    def _mark(self) -> dict[str, Any]:
-        """Facts about synthetic rows, which are written to the metadata of a file."""
+    def _file_metadata(self) -> dict[str, Any]:
+        """Metadata of a file of synthetic rows: what they are, the columns measured, epsilon and delta."""
         paid = self.privacy
         return {
             "what": "synthetic rows, none of which is a person's",
@@ -240,7 +240,7 @@ class Synth(Release):
 
     @property
     def measured(self) -> tuple[tuple[str, ...], ...]:
-        """The columns of each measured contingency table with at least two columns."""
+        """Columns of each measured contingency table that has at least two columns."""
         known = (table.columns for table in self._tables if len(table.columns) > 1)
         return tuple(tuple(self.columns[place] for place in places) for places in known)
 
@@ -267,12 +267,12 @@ class Synth(Release):
         ArgumentError
             If there is no such column.
         """
-        places = set(map(self._place, columns))
+        places = set(map(self._column_index, columns))
         return len(places) <= 1 or any(places <= set(table.columns) for table in self._tables)
 
     @property
     def errors(self) -> Any:
-        """Table with the columns, number of cells and total variation errors of each measured contingency table.
+        """Expected and actual total variation error of each measured contingency table, as a table.
 
         ``expected`` is the mean total variation, half the sum of absolute differences of shares, of the measured
         counts from the exact ones; ``seen`` that of the measured counts from those that drawn rows follow.
@@ -328,14 +328,14 @@ class Synth(Release):
         ArgumentError
             If there is no such column.
         """
-        place = self._place(column)
+        place = self._column_index(column)
         at = next(at for at, table in enumerate(self._tables) if place in table.columns)
         drawn = margin(self._model.tables[at], self._tables[at].columns, [place])
         counts, noise = self.counts_of(column)
         reach = noise * ndtri((1 + as_probability(confidence, "confidence")) / 2)
         rows, labels = (
             max(self.size, 1.0),
-            [*self._values(column), *(["missing"] if self._code(column).missing else [])],
+            [*self._value_labels(column), *(["missing"] if self._coding(column).missing else [])],
         )
         ax, places = axes(ax, height=max(0.22 * len(labels) + 1.2, 2.2)), np.arange(len(labels))
         ax.barh(places, drawn / rows, color="0.8", label="synthetic table")
@@ -393,12 +393,12 @@ class Synth(Release):
         ArgumentError
             If no measured table holds the columns together.
         """
-        places = [self._place(name) for name in columns]
+        places = [self._column_index(name) for name in columns]
         if len(set(places)) < len(places):
             raise ArgumentError(f"{columns!r} name a column twice.", "Name each once.")
-        held = [table for table in (*self._tables, *self._single) if set(places) <= set(table.columns)]
+        held = [table for table in (*self._tables, *self._one_way_tables) if set(places) <= set(table.columns)]
         if not held:
-            raise self._unknown(columns)
+            raise self._not_measured_error(columns)
         found = [table.margin(places) for table in held]
         counts, variance = min(found, key=lambda each: float(np.max(each[1])))
         order = sorted(places)
@@ -419,13 +419,13 @@ class Synth(Release):
             rare categories were counted as one, or the categories are others.
         """
         codes = {code.name: code for code in self._codes}
-        if not all(name in codes and codes[name].distinct for name in columns) or not self.knows(*columns):
+        if not all(name in codes and codes[name].is_one_to_one for name in columns) or not self.knows(*columns):
             return None
         if any(codes[name].values != tuple(known) for name, known in columns.items()):
             return None
         return self._cells(*columns)
 
-    def _unknown(self, columns: Sequence[str]) -> ArgumentError:
+    def _not_measured_error(self, columns: Sequence[str]) -> ArgumentError:
         """Return the error for columns that were not measured together, with a call that measures them."""
         moved = 2 if self.relation == "replace_one" else 1
         reach = moved / _EXAMPLE_EPSILON * math.log(20)
@@ -445,30 +445,30 @@ class Synth(Release):
             "rows.",
         )
 
-    def _place(self, name: str) -> int:
+    def _column_index(self, name: str) -> int:
         if name not in self.columns:
             raise ArgumentError(
                 f"The synthetic table has no column {name!r}.", f"It has {', '.join(map(repr, self.columns))}."
             )
         return self.columns.index(name)
 
-    def _code(self, name: str) -> Coding:
-        return self._codes[self._place(name)]
+    def _coding(self, name: str) -> Coding:
+        return self._codes[self._column_index(name)]
 
     def _require_categories(self, name: str) -> None:
-        if self._code(name).numeric:
+        if self._coding(name).numeric:
             raise ArgumentError(f"{name!r} is a numeric column.", "Name a categorical column.")
 
     def _cells(self, *columns: str) -> tuple[Array, float]:
         """Return the noisy counts of all codes except those of missing values, and their standard error."""
         counts, noise = self.counts_of(*columns)
         for axis, name in enumerate(columns):
-            if self._code(name).missing:
+            if self._coding(name).missing:
                 counts = np.delete(counts, -1, axis=axis)
         return counts, noise
 
     def _few_cells(self, *columns: str) -> tuple[Array, float]:
-        """Return the counts of `_cells`, after checking that there are not more than an answer's terms."""
+        """Return the counts of `_cells`; raise an error if they are more than an answer can have terms."""
         counts, noise = self._cells(*columns)
         if counts.size > _TERMS_MAX:
             raise ArgumentError(
@@ -477,10 +477,10 @@ class Synth(Release):
             )
         return counts, noise
 
-    def _values(self, name: str) -> list[str]:
-        labels = self._code(name).labels
-        known = labels[:-1] if self._code(name).missing else labels
-        if self._code(name).numeric:
+    def _value_labels(self, name: str) -> list[str]:
+        labels = self._coding(name).labels
+        known = labels[:-1] if self._coding(name).missing else labels
+        if self._coding(name).numeric:
             return [f"{low:.6g} to {high:.6g}" for low, high in known]
         return [str(label) for label in known]
 
@@ -508,7 +508,7 @@ class Synth(Release):
         """
         names = (column,) if by is None else (column, by)
         cells, noise = self._few_cells(*names)
-        labels = [[f"{name} = {value}" for value in self._values(name)] for name in names]
+        labels = [[f"{name} = {value}" for value in self._value_labels(name)] for name in names]
         terms = [", ".join(each) for each in itertools.product(*labels)]
         found = answers.counts(cells.ravel(), noise)
         return self._answer("Rows", terms, found, confidence, cells, covers="table")
@@ -540,8 +540,8 @@ class Synth(Release):
         found = answers.shares(cells.reshape(len(cells), -1), noise)
         terms = [
             f"{column} = {category}" if group is None else f"{column} = {category}, {by} = {group}"
-            for category in self._values(column)
-            for group in ([None] if by is None else self._values(by))
+            for category in self._value_labels(column)
+            for group in ([None] if by is None else self._value_labels(by))
         ]
         return self._answer("Share", terms, found, confidence, cells)
 
@@ -568,8 +568,8 @@ class Synth(Release):
             If the columns were not measured together.
         """
         cells, noise = self._number_cells(column, by)
-        found = answers.means(cells, noise, self._code(column))
-        terms = ["all rows"] if by is None else [f"{by} = {group}" for group in self._values(by)]
+        found = answers.means(cells, noise, self._coding(column))
+        terms = ["all rows"] if by is None else [f"{by} = {group}" for group in self._value_labels(by)]
         return self._answer(
             f"Mean of {column}",
             terms,
@@ -577,7 +577,7 @@ class Synth(Release):
             confidence,
             cells,
             covers="limited population",
-            notes=self._limits(column),
+            notes=self._limit_notes(column),
         )
 
     def ttest(
@@ -607,7 +607,7 @@ class Synth(Release):
             If the columns were not measured together, or the groups are not two categories with codes of their own.
         """
         self._require_categories(by)
-        known = self._values(by)
+        known = self._value_labels(by)
         named = known if groups is None else [str(group) for group in groups]
         if len(named) != 2 or not set(named) <= set(known) or named[0] == named[1]:  # noqa: PLR2004
             raise ArgumentError(
@@ -618,7 +618,7 @@ class Synth(Release):
             )
         cells, noise = self._number_cells(column, by)
         cells = cells[:, [known.index(name) for name in named]]
-        found = answers.difference_of_means(cells, noise, self._code(column))
+        found = answers.difference_of_means(cells, noise, self._coding(column))
         of, terms = f"Difference of the means of {column}", [f"{by} = {named[0]} minus {named[1]}"]
         return self._answer(
             of,
@@ -628,7 +628,7 @@ class Synth(Release):
             cells,
             tested=True,
             covers="limited population",
-            notes=self._limits(column),
+            notes=self._limit_notes(column),
         )
 
     def ols(self, formula: str, *, confidence: float = 0.95) -> SynthAnswer:
@@ -659,7 +659,7 @@ class Synth(Release):
                 f"formula={formula!r} is not of the form 'income ~ age + sex'.", "Write outcome ~ column + column."
             )
         for name in names:
-            self._place(name)
+            self._column_index(name)
         cells, noise = self._cells(*names)
         terms = [self._terms(name) for name in names]
         if len(terms[0]) != 1:
@@ -672,7 +672,7 @@ class Synth(Release):
                 f"{formula!r} has {regressors} regressors, and at most {_REGRESSORS_MAX} can be estimated.",
                 "Omit a column with many categories, or call view.ols().",
             )
-        numbers = {axis: code for axis, code in enumerate(map(self._code, names)) if code.numeric}
+        numbers = {axis: code for axis, code in enumerate(map(self._coding, names)) if code.numeric}
 
         def columns(means: Mapping[int, Array]) -> list[Array]:
             of = []
@@ -692,35 +692,35 @@ class Synth(Release):
             cells,
             tested=True,
             covers="limited population" if numbers else "population",
-            notes=self._limits(*names),
+            notes=self._limit_notes(*names),
         )
 
     def _terms(self, name: str) -> list[str]:
         """Return the names of a column's regressors: the column itself, or indicators of its categories."""
-        labels = self._values(name)
+        labels = self._value_labels(name)
         if len(labels) == 1:
             raise ArgumentError(
                 f"All values of {name!r} have one code, so no dependence on it can be estimated.",
                 "Omit it, or release a synthetic table with a larger epsilon.",
             )
-        return [name] if self._code(name).numeric else [f"{name}[{label}]" for label in labels[1:]]
+        return [name] if self._coding(name).numeric else [f"{name}[{label}]" for label in labels[1:]]
 
     def _scale(self, name: str) -> tuple[float, float]:
-        """Return the origin and the unit of a column of the design matrix."""
-        code = self._code(name)
+        """Return the origin and the unit of a column's values in the design matrix."""
+        code = self._coding(name)
         return code.middle_and_half if code.numeric else (0.0, 1.0)
 
     def _number_cells(self, column: str, by: str | None) -> tuple[Array, float]:
         """Return the noisy counts of a numeric column's codes by group, shape (codes, groups)."""
-        if not self._code(column).numeric:
+        if not self._coding(column).numeric:
             raise ArgumentError(f"{column!r} is a categorical column.", "Name a numeric column.")
         cells, noise = self._cells(column) if by is None else self._cells(column, by)
         return cells.reshape(len(cells), -1), noise
 
-    def _limits(self, *names: str) -> tuple[str, ...]:
+    def _limit_notes(self, *names: str) -> tuple[str, ...]:
         """Return notes on the limits of numeric columns, and on the rows beyond the limits."""
         notes = []
-        for code in (code for code in map(self._code, names) if code.numeric):
+        for code in (code for code in map(self._coding, names) if code.numeric):
             low, high = code.values[0], code.values[-1]
             part, error = max(code.beyond, 0.0) / self.size, code.beyond_error / self.size
             beyond = f"; {part:.1%} (± {1.96 * error:.1%}) of the rows lie beyond" if error else ""

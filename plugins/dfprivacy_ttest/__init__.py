@@ -1,4 +1,4 @@
-"""Private t-tests and z-tests, their planning, and the exact error rates of the standard tests on noisy data.
+"""Private t-tests and z-tests, their planning, and exact error rates of standard tests on noisy statistics.
 
 Mechanisms: ``view.ttest``, ``view.ztest``. Functions without data: `exact_size`, `exact_power`, `power`,
 `sample_size`, `minimum_detectable_effect`.

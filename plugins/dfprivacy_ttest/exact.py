@@ -181,7 +181,7 @@ def exact_power(
 
 
 def mean_over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Sequence[float] | Array) -> float:
-    r"""Return the expectation of a function of a noisy standard deviation, given a positive noisy variance.
+    r"""Compute the mean of f(noisy standard deviation), given that the noisy variance is positive.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ def mean_over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Seque
 
 
 def normal_laplace_cdf(w: ArrayLike, tau: ArrayLike) -> Array:
-    """Return the distribution function of N(0,1) + Laplace(scale 1/tau).
+    """Return the distribution function at w of N(0,1) + Laplace(scale 1/tau).
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def normal_laplace_cdf(w: ArrayLike, tau: ArrayLike) -> Array:
 
 
 def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Array:
-    """Return the distribution function of N(0,1) + Laplace(scale 1/tau1) + Laplace(scale 1/tau2).
+    """Return the distribution function at w of N(0,1) + Laplace(scale 1/tau1) + Laplace(scale 1/tau2).
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def normal_two_laplace_cdf(w: ArrayLike, tau1: ArrayLike, tau2: ArrayLike) -> Ar
 
 
 def _laplace_mixture(rates: Sequence[Any] | Array, min_gap: float) -> list[tuple[Any, Any]]:
-    """Return weights and rates of the signed mixture of Laplace laws of one Laplace variable or a sum of two.
+    """Return (weight, rate) pairs of Laplace laws whose signed mixture is one Laplace variable or a sum of two.
 
     Two rates that are nearer than so much, relative to their sum, are taken for that far apart, about the same
     middle: the error of that is of second order, and the weights, 1/(4 · alike), cost some digits.
@@ -296,12 +296,12 @@ def _laplace_mixture(rates: Sequence[Any] | Array, min_gap: float) -> list[tuple
 
 
 def _laplace_excess(w: Array, tau: Array) -> Array:
-    """Return the difference of the distribution functions of N(0,1) + Laplace(scale 1/tau) and N(0,1)."""
+    """Return the difference at w of the distribution functions of N(0,1) + Laplace(scale 1/tau) and N(0,1)."""
     return (_laplace_part(w, tau) - _laplace_part(-w, tau)) / 2
 
 
 def _laplace_part(w: Array, tau: Array) -> Array:
-    """Compute A(w) = exp(τw + τ²/2) Φ(-w-τ), with each factor at most 1."""
+    """Compute A(w) = exp(τw + τ²/2) Φ(-w-τ) without overflow."""
     a = w + tau
     right = np.exp(-w * w / 2) * erfcx(np.maximum(a, 0.0) / math.sqrt(2)) / 2
     return np.asarray(np.where(a < 0, np.exp(np.minimum(tau * (w + tau / 2), 0.0)) * ndtr(-a), right))

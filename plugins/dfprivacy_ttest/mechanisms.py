@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from dfprivacy.estimates import Measured
     from dfprivacy.inference.engine import Parameter
 
-__all__ = ["Power", "TTest", "check_ttest", "check_ztest", "noisy_moments", "ttest", "weighted_parameter", "ztest"]
+__all__ = [
+    "ColumnPower",
+    "TTest",
+    "check_ttest",
+    "check_ztest",
+    "noisy_moments",
+    "ttest",
+    "weighted_parameter",
+    "ztest",
+]
 
 _COUNT_ERROR = 10.0  # with this error a number of rows is printed without decimals
 _RELATION = {"two-sided": "different from", "greater": "above", "less": "below"}
@@ -316,7 +325,7 @@ def _measure_sums(
     pair: tuple[Any, ...] | None = None,
     queries: Queries = "jointly",
 ) -> Measured:
-    """Measure noisy sums of y and y² over all rows or each group, and numbers of rows where they are private.
+    """Measure noisy sums of y and y² over all rows or each group, and the numbers of rows if they are private.
 
     One by one, each with an equal part of epsilon, if the queries are to be separate: as the reference asks.
     """
@@ -325,7 +334,7 @@ def _measure_sums(
     sizes = public_sizes(curator, by, pair)
     gaps = curator.gaps([column], nan_policy)
     count = [features.Count()] if sizes is None or gaps else []
-    quantities: list[RowFeatures] = [Power(column, 1), Power(column, 2), *count]
+    quantities: list[RowFeatures] = [ColumnPower(column, 1), ColumnPower(column, 2), *count]
     measured = []
     for quantity in quantities:
         of = features.Given(*gaps, of=quantity) if gaps else quantity
@@ -337,8 +346,8 @@ def _measure_sums(
     return NoisyValue(values, scales, measured[0].noise, id=" ".join(each.id for each in measured)), sizes
 
 
-class Power(RowFeatures):
-    """Feature of a row: a column scaled from its bounds to y in [-1, 1], or y squared.
+class ColumnPower(RowFeatures):
+    """Feature of a row: a column's value scaled from its bounds to y in [-1, 1], or y squared.
 
     Two values of y are 2 apart at most, two squares 1.
 
@@ -358,16 +367,16 @@ class Power(RowFeatures):
         self.exponent = exponent
 
     def rows(self, batch: Any) -> NDArray[np.float64]:
-        """Return y, or its square, of the rows in a batch."""
+        """Return y, or y squared, for each row of a batch, shape (rows, 1)."""
         y: NDArray[np.float64] = np.array(batch.standardized(self.columns[0])).reshape(-1, 1)
         return y if self.exponent == 1 else y * y
 
     def radius(self, norm: float) -> float:  # noqa: ARG002 - a number has one length
-        """Largest absolute value of the feature."""
+        """Return 1, the largest absolute value of the feature."""
         return 1.0
 
     def diameter(self, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Largest distance between the features of two rows."""
+        """Return the largest distance of two rows' features: 2 for y, 1 for y squared, 0 for a public column."""
         return 0.0 if self.columns[0].name in public else 2.0 / self.exponent
 
 
@@ -384,7 +393,7 @@ def ttest_result(
     method: Method = "conv",
     **asked: Any,
 ) -> TTest:
-    """Compute a test from noisy sums, and return the fields of its result.
+    """Compute a t-test or z-test from noisy sums, and return its result.
 
     Parameters
     ----------
@@ -424,7 +433,7 @@ def ttest_result(
 
 
 def _group_fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a result that describe its groups: their names, sizes, means and variances."""
+    """Return the result's fields on its groups: means, sizes, missing rows, notes and shares of clipped values."""
     missing, missing_standard_error = sums.missing or (None, None)
     return {
         "n": float(sums.size.sum()),
@@ -438,7 +447,7 @@ def _group_fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any
 
 
 def _weighted_group_fields(sums: NoisyWeighted, bounds: tuple[float, float]) -> dict[str, Any]:
-    """Return the fields of a weighted result that describe its groups: their names, sizes, means and variances."""
+    """Return a weighted result's fields on its groups: weighted means, effective sizes and notes."""
     means, _, df = mean(sums.estimate, bounds)
     return {
         "n": sums.rows,
@@ -467,7 +476,7 @@ def _infer_parameter(
 
 
 def weighted_parameter(groups: int, bounds: tuple[float, float]) -> Parameter:
-    """Return a function that computes a weighted mean, or the difference of two, with its sampling variance."""
+    """Return a function of weighted sums: a weighted mean, or the difference of two, and its sampling variance."""
     if groups == 1:
         return lambda sums: mean(sums[0], bounds)
     return lambda sums: difference(sums[0], sums[1], bounds)
@@ -519,7 +528,7 @@ class TTest(Estimate):
     _row_counts = ("n", "sizes")
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
-        """Return the label of each of the two groups, with a result that has only the sums of this group."""
+        """Return each group's label, with a copy of the result that has only the noisy sums of this group."""
         if self.groups is None or self.queries == "separately" or self.weights is not None:
             return super()._parts()
         sums = NoisyMoments.from_release(self.released, self.bounds)
@@ -594,7 +603,7 @@ class TTest(Estimate):
 
     @property
     def _axis_label(self) -> str:
-        """Label of the plot's axis: the column, or the difference of the two groups."""
+        """Label of the plot's horizontal axis: the column, or the difference of the two groups."""
         what = self._with_units(self.column)
         if self.groups is None or self.by is None:
             return what

@@ -26,7 +26,7 @@ Queries = Literal["jointly", "separately"]
 
 
 def mean_parameter(groups: int, *, sigma: float | None = None, equal_var: bool = False) -> Parameter:
-    """Return a function that computes the tested parameter, a mean or a difference of means, from moments.
+    """Return a function of moments: the tested mean or difference of means, its variance and degrees of freedom.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class _UnconstrainedMoments(Moments):
 
 
 def classical_inference(sums: NoisyMoments, parameter: Parameter) -> Inference:
-    """Compute the classical inference, which treats the noisy sums as exact sums.
+    """Infer a parameter as the classical test does, which treats the noisy sums as exact.
 
     Parameters
     ----------

@@ -293,7 +293,7 @@ def plan_test(
     weights: Column | None = None,
     **_: Any,
 ) -> Mapping[str, Any]:
-    """Return the smallest detectable effect of a test and its noise, from public numbers; for ``explain``."""
+    """Return the smallest effect that a test detects, or the rows that it needs, and its noise; for ``explain``."""
     if weights is not None:
         return _plan_weighted(curator, column, weights, alternative, alpha)
     groups, sums = (1 if by is None else 2), noisy_moments(curator.planned, column, queries)
@@ -317,7 +317,7 @@ def plan_test(
 def _plan_weighted(
     curator: Curator, column: Column, weights: Column, alternative: Alternative, alpha: float
 ) -> Mapping[str, Any]:
-    """Return the smallest detectable effect of a weighted test and its expected noise, for equal weights."""
+    """Return the smallest effect that a weighted test detects, and its noise, if all weights are equal."""
     sd, (size, supposed) = column.half / 2, curator.supposed_size
     groups = len(curator.planned.values)
     sums = curator.planned.expected_release([size / groups] * groups, weights.mid / weights.high, sd / column.half)
@@ -334,7 +334,7 @@ def _plan_weighted(
 
 
 def _describe_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
-    """Return the expected noise of a test, with advice where it exceeds the sampling error."""
+    """Return the expected standard error due to noise, with advice if the noise exceeds the sampling error."""
     releases = sums.simulate(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _N_TABLES)
     noise, _ = planning.expected_errors(releases, mean_parameter(len(sizes)))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))

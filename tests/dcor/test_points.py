@@ -21,7 +21,7 @@ from dfprivacy_dcor.points import (
     Points,
     covariance,
     covariance_u,
-    five_numbers,
+    distance_statistics,
     grid_bits,
     on_grid,
     squared_covariance,
@@ -88,7 +88,7 @@ def test_every_pair_of_spaces_agrees_with_all_pairs_of_rows():
     for one, other in itertools.product([lines, Labels(codes, 4), Points(x)], repeat=2):
         a, b = one.distances(slice(200)), other.distances(slice(200))
         expected = [*np.sqrt([brute(a, b), brute(a, a), brute(b, b)]), a.mean(), b.mean()]
-        assert expected == pytest.approx(five_numbers(one, other), rel=1e-9)
+        assert expected == pytest.approx(distance_statistics(one, other), rel=1e-9)
 
 
 def test_of_two_samples_it_is_the_energy_distance():
@@ -128,7 +128,7 @@ def test_two_real_tables_have_their_known_numbers(file, middle, end, expected):
     whole = np.loadtxt(FOLDER / file, delimiter=",")[:, :end]
     whole = (whole - whole.min(axis=0)) / np.ptp(whole, axis=0)
 
-    found = five_numbers(Points(whole[:, :middle]), Points(whole[:, middle:]))
+    found = distance_statistics(Points(whole[:, :middle]), Points(whole[:, middle:]))
 
     assert expected == pytest.approx([found[0] / math.sqrt(found[1] * found[2]), *found], abs=5e-5)
 
@@ -151,7 +151,7 @@ def test_many_categories_are_one_table():
     x, y = (Labels(rng.integers(0, 100, 20_000), 100) for _ in range(2))
 
     tracemalloc.start()
-    numbers = five_numbers(x, y)
+    numbers = distance_statistics(x, y)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -217,7 +217,7 @@ def test_the_error_of_pairs_of_points_is_bounded(kind, p):
         for each in columns
     ]
 
-    found = five_numbers(*(each.rows(batch) for each in spaces))
+    found = distance_statistics(*(each.rows(batch) for each in spaces))
 
     def apart(one, other):
         square = sum((mpmath.mpf(float(a)) - float(b)) ** 2 for a, b in zip(one, other, strict=True))

@@ -13,9 +13,9 @@ import pytest
 from dfprivacy import Column
 from dfprivacy_dcor.angles import PLACES, DistanceMessage
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
-from dfprivacy_dcor.parties import MessageScores
+from dfprivacy_dcor.parties import MessageStatistics
 from dfprivacy_dcor.spaces import KernelSpace, kernel_factor, kernel_space, metric_space
-from dfprivacy_dcor.statistics import Deviation, FiveNumbers, Scores, largest_changes
+from dfprivacy_dcor.statistics import CandidateScores, Deviation, PairStatistics, largest_changes
 
 NOTHING: frozenset[str] = frozenset()
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
@@ -86,7 +86,7 @@ def test_of_all_tables_none_moves_more(gaps, x, y, values, first):
 
     All of them reach it together, and where a row is left out together with their share.
     """
-    cells, statistic = [*itertools.product(values, repeat=2)], FiveNumbers(x, y, 4)
+    cells, statistic = [*itertools.product(values, repeat=2)], PairStatistics(x, y, 4)
     batch = gaps([*x.columns, *y.columns], 0).batch
     known = {
         rows: statistic.value(batch(np.array([cells[row] for row in rows], dtype=float)))
@@ -110,9 +110,9 @@ def test_of_all_tables_none_moves_more(gaps, x, y, values, first):
 @pytest.mark.parametrize(
     ("statistic", "n", "first"),
     [
-        *((FiveNumbers(of(W), of(Y), n), n, 1) for n in (4, 5, 100)),
-        (FiveNumbers(of(W, Z), of(Y, X), 10), 10, math.sqrt(1.5)),
-        (Scores([of(W), of(Z)], of(Y), 10), 10, 1),
+        *((PairStatistics(of(W), of(Y), n), n, 1) for n in (4, 5, 100)),
+        (PairStatistics(of(W, Z), of(Y, X), 10), 10, math.sqrt(1.5)),
+        (CandidateScores([of(W), of(Z)], of(Y), 10), 10, 1),
         (Deviation(of(W, Z), 10), 10, 1),
     ],
 )
@@ -163,35 +163,37 @@ LONE, HALVES = (
 DIRECTIONS = np.random.default_rng(6).normal(size=(3, 3))
 TURNS = np.zeros(4, dtype=np.int64)
 SEARCHED = {  # a statistic, its rows, the norm, and how much of the claim is reached
-    "lines": (FiveNumbers(of(X), of(Y), 5), 5, 1, 0.98),
-    "a public line": (FiveNumbers(of(PUBLIC_X), of(Y), 5), 5, 1, 0.9),
-    "few floats": (FiveNumbers(of(FAR), of(TINY), 5), 5, 1, 0.98),
-    "a huge public line": (FiveNumbers(of(HUGE), of(TINY), 5), 5, 1, 0.9),
-    "categories": (FiveNumbers(of(G), of(FEW), 5), 5, 1, 0.7),  # a half is √1.5 of what any search has found
-    "public categories": (FiveNumbers(of(PUBLIC_G), of(Y), 5), 5, 1, 0.9),
-    "other": (FiveNumbers(of(OTHER), of(Y), 5), 5, 1, 0.98),
-    "a plane": (FiveNumbers(of(X, Z), of(Y, TINY), 5), 5, 1, 0.6),
-    "half of it public": (FiveNumbers(of(HUGE, Z), of(Y, FAR), 5), 5, 2, 0.5),
-    "a sum": (FiveNumbers(of(X, Z, metric="l1"), of(Y), 5), 5, 1, 0.7),
-    "directions": (FiveNumbers(of(X, HUGE, metric="projected"), of(Y), 5), 5, 1, 0.5),
-    "lines with gaps": (FiveNumbers(omitting(X), omitting(Y), 5), 5, 1, 0.95),
-    "lines with gaps, Euclidean norm": (FiveNumbers(omitting(X), omitting(Y), 5), 5, 2, 0.3),
-    "a public line with gaps": (FiveNumbers(omitting(PUBLIC_X), omitting(Y), 5), 5, 1, 0.6),
-    "categories with gaps": (FiveNumbers(omitting(G), omitting(FEW), 5), 5, 1, 0.8),
-    "public categories with gaps": (FiveNumbers(omitting(PUBLIC_G), omitting(Y), 5), 5, 1, 0.6),
-    "other with gaps": (FiveNumbers(omitting(OTHER), omitting(Y), 5), 5, 1, 0.8),
-    "a plane with gaps": (FiveNumbers(omitting(X, Z), omitting(Y), 5), 5, 1, 0.5),
-    "gaussian": (FiveNumbers(kernel(W), kernel(Y), 5), 5, 1, 0.85),
-    "laplace": (FiveNumbers(*(kernel(each, kind="laplace", scale=3.0) for each in (W, Y)), 5), 5, 1, 0.75),
-    "a plane and two categories": (FiveNumbers(kernel(W, Z, scale=30.0), kernel(OTHER), 5), 5, 1, 0.85),
-    "a gaussian and categories": (FiveNumbers(kernel(FAR), kernel(G), 5), 5, 1, 0.7),
-    "a public gaussian": (FiveNumbers(kernel(PUBLIC_X), kernel(Y), 5), 5, 1, 0.8),
-    "gaussian with gaps": (FiveNumbers(kernel(X, omit=True), kernel(Y, omit=True), 5), 5, 1, 0.7),
+    "lines": (PairStatistics(of(X), of(Y), 5), 5, 1, 0.98),
+    "a public line": (PairStatistics(of(PUBLIC_X), of(Y), 5), 5, 1, 0.9),
+    "few floats": (PairStatistics(of(FAR), of(TINY), 5), 5, 1, 0.98),
+    "a huge public line": (PairStatistics(of(HUGE), of(TINY), 5), 5, 1, 0.9),
+    "categories": (PairStatistics(of(G), of(FEW), 5), 5, 1, 0.7),  # a half is √1.5 of what any search has found
+    "public categories": (PairStatistics(of(PUBLIC_G), of(Y), 5), 5, 1, 0.9),
+    "other": (PairStatistics(of(OTHER), of(Y), 5), 5, 1, 0.98),
+    "a plane": (PairStatistics(of(X, Z), of(Y, TINY), 5), 5, 1, 0.6),
+    "half of it public": (PairStatistics(of(HUGE, Z), of(Y, FAR), 5), 5, 2, 0.5),
+    "a sum": (PairStatistics(of(X, Z, metric="l1"), of(Y), 5), 5, 1, 0.7),
+    "directions": (PairStatistics(of(X, HUGE, metric="projected"), of(Y), 5), 5, 1, 0.5),
+    "lines with gaps": (PairStatistics(omitting(X), omitting(Y), 5), 5, 1, 0.95),
+    "lines with gaps, Euclidean norm": (PairStatistics(omitting(X), omitting(Y), 5), 5, 2, 0.3),
+    "a public line with gaps": (PairStatistics(omitting(PUBLIC_X), omitting(Y), 5), 5, 1, 0.6),
+    "categories with gaps": (PairStatistics(omitting(G), omitting(FEW), 5), 5, 1, 0.8),
+    "public categories with gaps": (PairStatistics(omitting(PUBLIC_G), omitting(Y), 5), 5, 1, 0.6),
+    "other with gaps": (PairStatistics(omitting(OTHER), omitting(Y), 5), 5, 1, 0.8),
+    "a plane with gaps": (PairStatistics(omitting(X, Z), omitting(Y), 5), 5, 1, 0.5),
+    "gaussian": (PairStatistics(kernel(W), kernel(Y), 5), 5, 1, 0.85),
+    "laplace": (PairStatistics(*(kernel(each, kind="laplace", scale=3.0) for each in (W, Y)), 5), 5, 1, 0.75),
+    "a plane and two categories": (PairStatistics(kernel(W, Z, scale=30.0), kernel(OTHER), 5), 5, 1, 0.85),
+    "a gaussian and categories": (PairStatistics(kernel(FAR), kernel(G), 5), 5, 1, 0.7),
+    "a public gaussian": (PairStatistics(kernel(PUBLIC_X), kernel(Y), 5), 5, 1, 0.8),
+    "gaussian with gaps": (PairStatistics(kernel(X, omit=True), kernel(Y, omit=True), 5), 5, 1, 0.7),
     "laplace and categories with gaps": (
-        FiveNumbers(kernel(Z, kind="laplace", omit=True), kernel(G, omit=True), 5), 5, 1, 0.7,
+        PairStatistics(kernel(Z, kind="laplace", omit=True), kernel(G, omit=True), 5), 5, 1, 0.7,
     ),
-    "scores": (Scores([of(Z), of(PUBLIC_X), of(G), of(HUGE)], of(Y), 5), 5, 1, 0.6),
-    "scores with gaps": (Scores([omitting(Z), omitting(PUBLIC_X), omitting(G)], omitting(Y), 5), 5, 2, 0.5),
+    "scores": (CandidateScores([of(Z), of(PUBLIC_X), of(G), of(HUGE)], of(Y), 5), 5, 1, 0.6),
+    "scores with gaps": (
+        CandidateScores([omitting(Z), omitting(PUBLIC_X), omitting(G)], omitting(Y), 5), 5, 2, 0.5,
+    ),
     **{
         f"the deviation of {name}": (Deviation(of(*columns), 6), 6, 1, 0.4 if HUGE in columns else 0.9)
         for name, columns in {"a line": [X], "categories": [G], "two": [OTHER], "half public": [HUGE, Z]}.items()
@@ -202,11 +204,11 @@ SEARCHED = {  # a statistic, its rows, the norm, and how much of the claim is re
     },
     "the deviation of a gaussian": (Deviation(kernel(W), 6), 6, 1, 0.9),
     "the deviation of categories of a kernel with gaps": (Deviation(kernel(G, omit=True), 6), 6, 1, 0.7),
-    **{f"shown of {scale:g}": (MessageScores(message_of_projections(6, 1, scale), of(Y)), 6, 1, 0.5)
+    **{f"shown of {scale:g}": (MessageStatistics(message_of_projections(6, 1, scale), of(Y)), 6, 1, 0.5)
        for scale in (1e-150, 1e150)},
-    "shown with categories": (MessageScores(message_of_projections(6), of(G)), 6, 1, 0.5),
-    "shown with a half public plane": (MessageScores(message_of_projections(6), of(Y, HUGE)), 6, 1, 0.4),
-    **{f"shown with gaps in {name}": (MessageScores(LONE, omitting(*columns)), 6, 1, 0.4)
+    "shown with categories": (MessageStatistics(message_of_projections(6), of(G)), 6, 1, 0.5),
+    "shown with a half public plane": (MessageStatistics(message_of_projections(6), of(Y, HUGE)), 6, 1, 0.4),
+    **{f"shown with gaps in {name}": (MessageStatistics(LONE, omitting(*columns)), 6, 1, 0.4)
        for name, columns in {"a line": [Y], "categories": [G], "two": [OTHER], "a plane": [Y, Z]}.items()},
     **{
         f"projections, {'one' if split else 'all'}, norm {norm}": (
@@ -236,11 +238,11 @@ def test_no_row_moves_a_statistic_more(search, gaps, case):
 def test_claims_that_are_too_small_are_found_out(gaps):
     """Nine tenths of the numbers', and a message's features taken from the centre of all rows."""
 
-    class Understated(FiveNumbers):
+    class Understated(PairStatistics):
         def sensitivity(self, relation, norm, public):
             return 0.9 * super().sensitivity(relation, norm, public)
 
-    class Covariance(MessageScores):
+    class Covariance(MessageStatistics):
         def sensitivity(self, relation, norm, public):
             return 0.6
 
@@ -271,7 +273,7 @@ def test_claims_that_are_too_small_are_found_out(gaps):
 )
 def test_what_is_shown_of_a_message_moves_by_what_is_claimed(search, message):
     """With y constant but for the row that is farthest from the centre, the covariance moves by all it can."""
-    n, statistic = message.rows, MessageScores(message, of(Y))
+    n, statistic = message.rows, MessageStatistics(message, of(Y))
 
     def moved(row, seed):
         base = np.zeros(n) if seed is None else np.random.default_rng(seed).random(n)

@@ -22,7 +22,7 @@ from dfprivacy.inference.groups import holm, omnibus
 from dfprivacy.inference.moments import NoisyMoments
 from dfprivacy.laws import NoiseLaw
 from dfprivacy_inference.curves import Curve, LifeTable, cumulative_hazard
-from dfprivacy_inference.groups import SeveralGroups, TwoGroups, pvalue_of_t
+from dfprivacy_inference.groups import SeveralGroups, TwoGroups, largest_rank_sum_pvalue
 from dfprivacy_inference.hazards import TwoLifeTables, log_hazard_ratio
 from dfprivacy_inference.signed import Differences, sign_pvalue
 from dfprivacy_inference.statistics import GehanScores, MidRanks, dot_product, signed_ranks, taper
@@ -228,7 +228,8 @@ def test_reference_quantiles_of_several_groups(n, k, eps, at):
     """5% and 1% of T and its noise lie above these multiples of n."""
     for q, level in zip(at, (0.05, 0.01), strict=True):
         below, above = (
-            pvalue_of_t(q * part * n, (n - 1) / eps, n, np.full(k, 1 / k), 1.0) for part in (0.995, 1.005)
+            largest_rank_sum_pvalue(q * part * n, (n - 1) / eps, n, np.full(k, 1 / k), 1.0)
+            for part in (0.995, 1.005)
         )
         assert below > level > above
 

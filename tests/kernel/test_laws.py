@@ -17,7 +17,7 @@ from dfprivacy.schema import Column
 from dfprivacy.statistics import gaussian_scale
 from dfprivacy_kernel import law
 from dfprivacy_kernel.design import Design
-from dfprivacy_kernel.law import MMDMeasurement, Moments, Null, cube_law, cube_noise, laplace_tail
+from dfprivacy_kernel.law import MMDMeasurement, Moments, NullDistribution, cube_law, cube_noise, laplace_tail
 from dfprivacy_kernel.moments import Contrast, Party, Scales, contrast_test, noise_scales, parties_test
 from dfprivacy_kernel.printed import paper_test, weighted_chi_squared
 
@@ -61,7 +61,9 @@ def test_pvalues(numbers, known, noisy):
 def test_far_tails_are_those_of_the_law_and_the_noise(scale):
     """However small the noise is, a p-value is about the integral; no draw of the law need reach the statistic."""
     moments, (_, uniform) = (0.2, 0.0268, 0.0053), cube_noise(3)
-    null = Null(Moments(*(np.full(len(uniform), x) for x in moments)), np.full(len(uniform), 0.004), uniform)
+    null = NullDistribution(
+        Moments(*(np.full(len(uniform), x) for x in moments)), np.full(len(uniform), 0.004), uniform
+    )
     for tail in (1e-3, 1e-6, 1e-12):
         statistic = math.sqrt(0.004 * float(of(*moments).quantile(np.array(1 - tail)))) + scale
 

@@ -24,15 +24,15 @@ from dfprivacy.statistics import OfPermutations
 from dfprivacy_kernel.design import Groups
 from dfprivacy_kernel.embedding import eigenvalue_bound, location_points, make_embedding
 from dfprivacy_kernel.locations import Witness
-from dfprivacy_kernel.moments import Differences, Summary
-from dfprivacy_kernel.printed import Moment, moment_sensitivities
+from dfprivacy_kernel.moments import OneSampleMoments, TwoSampleMoments
+from dfprivacy_kernel.printed import FeatureMoment, moment_sensitivities
 from dfprivacy_kernel.statistics import (
+    CovarianceMoments,
     PairedSeparation,
     PermutedMMD,
     Separation,
     SignFlips,
-    Spread,
-    Whitened,
+    WhitenedMMD,
     whitened_sensitivity,
 )
 
@@ -215,11 +215,11 @@ def questions(mixture, sizes):
     asked: dict[str, Any] = {}
     for way in [*groups][:-1]:
         asked["separation", way] = (PairedSeparation if "pairs" in way else Separation)(groups[way], embedding), 1
-        asked["spread", way] = Spread(groups[way], embedding), math.inf
+        asked["spread", way] = CovarianceMoments(groups[way], embedding), math.inf
     for way in ("public", "complete"):
-        asked["spread of half", way] = Spread(groups[way], embedding, 0.5), math.inf
+        asked["spread of half", way] = CovarianceMoments(groups[way], embedding, 0.5), math.inf
         asked["permutation", way] = PermutedMMD(groups[way], embedding, 5), math.inf
-        asked["whitened", way] = Whitened(groups[way], embedding, 5, 1.0), math.inf
+        asked["whitened", way] = WhitenedMMD(groups[way], embedding, 5, 1.0), math.inf
     for way in ("pairs", "complete pairs"):
         asked["flipped", way] = SignFlips(groups[way], embedding, 5), math.inf
     for share in ((0.4, 0.5), (0.02, 0.05), (0.9, 1.0)):
@@ -233,20 +233,23 @@ def at_locations(mixture, groups, *, alike):
     """Every statistic of features at a few locations."""
     located, kind, asked = mixture.embedding(3, mapped=False), mixture.kind, {}
     for way in ("public", "complete"):
-        asked["differences", way] = Differences(groups[way], located, kind), 2
+        asked["differences", way] = TwoSampleMoments(groups[way], located, kind), 2
         if kind == "me":
             asked["witness", way] = Witness(groups[way], located), math.inf
     for way in ("one table",) if kind == "nystrom" else ("one table", "pairs", "complete pairs"):
-        asked["summary", way] = Summary(groups[way], located, kind), 2
+        asked["summary", way] = OneSampleMoments(groups[way], located, kind), 2
     if kind == "nystrom":
         return asked
     plain = replace(located, centre=0.0)
     for degree, (way, changes) in itertools.product(
         (1, 2), [("one table", "row"), ("complete", "row"), ("complete pairs", "pair")]
     ):
-        asked[f"printed {degree}", way] = Moment(degree, groups[way], plain, kind, changes), 2
+        asked[f"printed {degree}", way] = FeatureMoment(degree, groups[way], plain, kind, changes), 2
         if alike and way == "complete":
-            asked[f"row of a pair {degree}", way] = Moment(degree, groups[way], plain, kind, "row of a pair"), 2
+            asked[f"row of a pair {degree}", way] = (
+                FeatureMoment(degree, groups[way], plain, kind, "row of a pair"),
+                2,
+            )
     return asked
 
 
@@ -441,7 +444,7 @@ def test_what_has_no_bound_is_said_to_have_none():
 
     assert PermutedMMD(private, embedding, 9).sensitivity("replace_one", math.inf, frozenset()) == math.inf
     for statistic in (
-        Differences(public, located, "me"),
+        TwoSampleMoments(public, located, "me"),
         PairedSeparation(replace(public, paired=True), embedding),
     ):
         for given in (("add_remove", 2, agreed), ("replace_one", 2, frozenset())):

@@ -24,13 +24,13 @@ from dfprivacy_kernel.embedding import (
     sums_and_products,
     weighted_sums,
 )
-from dfprivacy_kernel.moments import Differences, max_difference
+from dfprivacy_kernel.moments import TwoSampleMoments, max_difference
 from dfprivacy_kernel.statistics import (
+    CovarianceMoments,
     PairedSeparation,
     PermutedMMD,
     Separation,
-    Spread,
-    Whitened,
+    WhitenedMMD,
     random_subset,
     sample_mask,
     sampled_share,
@@ -73,7 +73,7 @@ def test_statistics_of_five_points():
     groups, rows = Groups(BY, PAIR, (2, 3)), batch(FIVE, LINE, TWO_THREE)
     whole, part = (make_embedding("nystrom", LINE, [math.sqrt(2)], FIVE[at]) for at in ([0, 1, 2, 3, 4], [0, 2, 4]))
     apart = [(Separation(groups, each).value(rows) * Separation(groups, each).part)[0] for each in (whole, part)]
-    spread = Spread(groups, whole)
+    spread = CovarianceMoments(groups, whole)
     rearranged = PermutedMMD(groups, whole, 300).value(rows, np.random.default_rng(1))
     far = make_embedding(
         "nystrom", (Column("x", bounds=(0.0, 600.0), fill=0.0),), [0.1], np.array([[0.0], [600.0]])
@@ -124,7 +124,7 @@ def test_whitened_statistics():
     ]
     for parts, map_, points, groups, gamma, rows, expected in asked:
         embedding = Embedding(parts, np.array(map_), tuple((each, 3.0) for each in parts), points)
-        whitened = Whitened(groups, embedding, 1, 1.0)
+        whitened = WhitenedMMD(groups, embedding, 1, 1.0)
         whitened.gamma = gamma
 
         assert whitened.value(rows, np.random.default_rng(1))[0] == pytest.approx(expected, rel=1e-6)
@@ -134,7 +134,7 @@ def test_moments_are_what_they_say():
     """The weighted value holds the difference of the means, the pooled mean, and the pooled second moment."""
     embedding = make_embedding("me", PLANE, [1.0], location_points(PLANE, None, 4), mapped=False)
     rows = batch(np.random.default_rng(11).uniform(-3, 3, (50, 2)), groups=np.repeat([0, 1], [20, 30]))
-    v, asked = embedded(embedding, rows), Differences(Groups(BY, PAIR, (20, 30)), embedding, "me")
+    v, asked = embedded(embedding, rows), TwoSampleMoments(Groups(BY, PAIR, (20, 30)), embedding, "me")
 
     expected = [v[:20].mean(axis=0) - v[20:].mean(axis=0), v.mean(axis=0), (v.T @ v / 50)[np.triu_indices(4)]]
     assert np.abs(v).max() <= 0.5
@@ -286,7 +286,7 @@ def test_the_sample_tells_the_spread_of_all_rows():
     codes = np.where(chosen, np.arange(n) % 2, 2)
     rows, alone = batch(points, groups=codes), batch(points[chosen], groups=codes[chosen])
     groups = Groups(BY, PAIR, tuple(np.bincount(codes)[:2].tolist()))
-    whole, part = (Spread(groups, LANDMARKS, share) for share in (1.0, 0.5))
+    whole, part = (CovarianceMoments(groups, LANDMARKS, share) for share in (1.0, 0.5))
 
     assert part.value(rows).tolist() == part.value(alone).tolist()
     assert part.value(rows) / part.weights == pytest.approx(whole.value(rows) / whole.weights, rel=0.05)
@@ -295,7 +295,7 @@ def test_the_sample_tells_the_spread_of_all_rows():
     embedding = make_embedding("nystrom", columns, [1.4], location_points(columns, None, 40))
 
     def moved(public, share=1.0):
-        asked = Spread(Groups(BY, PAIR, (6, 6)), embedding, share)
+        asked = CovarianceMoments(Groups(BY, PAIR, (6, 6)), embedding, share)
         return asked.sensitivity("replace_one", math.inf, frozenset(public))
 
     assert moved("gxz", 0.5) == 0

@@ -14,10 +14,10 @@ from dfprivacy_regression import formula
 from dfprivacy_regression.design import Design
 from dfprivacy_regression.least_squares import DesignMoments, NoisySums, score_map
 from dfprivacy_regression.scores import (
+    HuberScore,
     Information,
     LogisticScore,
     LogisticSquares,
-    Score,
     discriminant_start,
     sigmoid,
 )
@@ -159,20 +159,20 @@ def test_the_matrix_is_that_of_the_rows(design, count):
     """What the features add up is put where it belongs, products that are known included."""
     rows = batch()
     z = rows_of(design, rows)
-    sums = design.moment_features(count=count).rows(rows).sum(axis=0)
+    sums = design.second_moment_features(count=count).rows(rows).sum(axis=0)
 
     known = DesignMoments.from_sums(
         design, None if count else rows.size, NoisySums(sums, np.zeros(len(sums)), len(sums))
     )
 
     assert known.matrix(known.moments) == pytest.approx(z @ z.T, abs=1e-3)
-    assert len(sums) == design.moment_features(count=count).dimension
+    assert len(sums) == design.second_moment_features(count=count).dimension
 
 
 @pytest.mark.parametrize("count", [False, 1.0, 2.0])
 def test_no_row_moves_the_moments_more(search, count):
     """The first stage: numbers, and categories, in one vector."""
-    of = WHOLE.moment_features(count=count)
+    of = WHOLE.second_moment_features(count=count)
 
     most = search(WHOLE.columns, 1).features(of, math.inf, tries=3, steps=80)
 
@@ -225,7 +225,7 @@ def test_the_score_is_linear_in_the_moments(robust):
     tilt /= np.abs(tilt).sum(axis=1, keepdims=True)
     known = exactly(design, M)
 
-    sums = Score(design, b, c, tilt if robust else None).rows(rows).sum(axis=0)
+    sums = HuberScore(design, b, c, tilt if robust else None).rows(rows).sum(axis=0)
     means, scales = score_map(known, b, c)
 
     assert scales * sums[: q + 1] == pytest.approx(means @ known.moments, rel=1e-9, abs=1e-9)
@@ -239,7 +239,7 @@ def test_the_score_is_linear_in_the_moments(robust):
 def test_the_score_holds_what_is_clipped(c):
     """One sum is that of the residuals beyond c, over the most that one can be."""
     rows, b = batch(), np.array([0.1, -0.2])
-    z, score = rows_of(LINE, rows), Score(LINE, b, c)
+    z, score = rows_of(LINE, rows), HuberScore(LINE, b, c)
 
     beyond = (score.rows(rows).sum(axis=0)[-1] + rows.size) / 2 * score.top
 
@@ -250,7 +250,7 @@ def test_the_score_holds_what_is_clipped(c):
 def of_a_line(c, *, robust):
     """The score of a line."""
     tilt = np.array([[0.5, -0.5, 0, 0], [0.25] * 4, [0, 0, 1, 0], [0.1, 0.2, 0.3, 0.4]]) if robust else None
-    return [Y, X, G], Score(Design(Y, (X,), (G,)), np.array([0.1, -0.7, 0.2, 0.4]), c, tilt)
+    return [Y, X, G], HuberScore(Design(Y, (X,), (G,)), np.array([0.1, -0.7, 0.2, 0.4]), c, tilt)
 
 
 def of_odds(far, *, information, weights=None):
@@ -302,7 +302,7 @@ def test_a_plan_expects_the_moments_and_scores_of_typical_rows():
     known = DesignMoments.from_sums(WHOLE, None, NoisySums(np.zeros(24), np.ones(24), 24), rows=900)
     fit = known.estimate()
 
-    expected = Score(WHOLE, fit.b, 2.0, np.eye(6)).expected_sums(fit.M)
+    expected = HuberScore(WHOLE, fit.b, 2.0, np.eye(6)).expected_sums(fit.M)
 
     assert np.diag(fit.M)[:3].tolist() == [900, 100, 100]
     assert expected[:7] == pytest.approx([0, 0, 0, 0, 0, 0, 2 * 100 / 4 - 900])

@@ -17,7 +17,7 @@ import dfprivacy as dp
 from dfprivacy import features
 from dfprivacy.testing import seeded_noise
 from dfprivacy_ttest import minimum_detectable_effect, power
-from dfprivacy_ttest.mechanisms import Power
+from dfprivacy_ttest.mechanisms import ColumnPower
 
 NAMES = (f"ttest-{number}" for number in itertools.count())
 ROWS = 5000
@@ -251,7 +251,7 @@ X, BY = dp.Column("x", bounds=(-3.0, 1.5), fill=-0.75), dp.Column("by", categori
 @pytest.mark.parametrize("exponent", [1, 2])
 def test_no_row_moves_a_sum_more(search, exponent, by):
     """One row moves each sum by what its query claims, of all rows or of groups."""
-    asked = Power(X, exponent)
+    asked = ColumnPower(X, exponent)
     every = [X] if by is None else [X, by]
 
     most = search(every, 1).features(asked if by is None else features.OneHot(by) * asked, 1, tries=4, steps=120)
