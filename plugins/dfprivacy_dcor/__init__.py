@@ -12,7 +12,7 @@ from dfprivacy_dcor.cases import dfprivacy_conformance_cases  # noqa: F401 - a h
 from dfprivacy_dcor.mechanisms import dcor, dcor_screen, hsic, plan_dcor
 from dfprivacy_dcor.message import Estimate, load_message
 from dfprivacy_dcor.paper import ProjectionMessage
-from dfprivacy_dcor.parties import dcor_message, dcor_with, estimate_of, request_message, rows_and_keys
+from dfprivacy_dcor.parties import dcor_message, dcor_with, estimate_without_noise, request_message, rows_and_keys
 from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening, SharedCorrelation
 
 __all__ = [
@@ -39,4 +39,4 @@ def dfprivacy_register_mechanisms(register: Callable[[Mechanism], None]) -> None
     register(dcor_screen)
     register(dcor_message.plans(rows_and_keys))
     register(hsic)
-    register(dcor_with.prepares(request_message).holds(estimate_of))
+    register(dcor_with.prepares(request_message).holds(estimate_without_noise))

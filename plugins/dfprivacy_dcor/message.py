@@ -296,8 +296,8 @@ class Message(Release, ABC):
         if None in order:
             lacking = order.count(None)
             raise ArgumentError(
-                f"{lacking} of the {rows} keys of the table are not in the message, which has others instead.",
-                "Protect tables with the rows whose keys are in both, and ask for a new message.",
+                f"{lacking} of the {rows} keys of this table are not among the keys of the message.",
+                "Protect only the rows whose keys are in both tables, and ask the other party for a new message.",
             )
         return self.subset(np.array(order, dtype=np.intp))
 
@@ -400,7 +400,7 @@ def load_message(path: str | os.PathLike[str]) -> Message:
         If the file is no such message, of another version, cut short, or changed since it was saved. The checksum
         finds accidents; it does not prove who wrote the file.
     """
-    again = "Ask for the file again."
+    again = "Ask the other party for the file again."
     try:
         envelope = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -451,7 +451,10 @@ def checked_message(message: object) -> Message:
     except (AttributeError, TypeError, ValueError, ArithmeticError):
         fits = False
     if not fits:
-        raise ArgumentError("The fields of this message are not consistent.", "Ask for the message again.")
+        raise ArgumentError(
+            "A field of this message has an invalid type, shape or value.",
+            "Ask the other party for the message again.",
+        )
     return message
 
 
@@ -465,7 +468,7 @@ def check_rows(theirs: int, ours: int, their_keys: object, our_keys: object) -> 
     if (their_keys is None) != (our_keys is None):
         raise ArgumentError(
             "Only one of the message and the table has keys.",
-            "Give keys= for both, for a view in asked={'keys': ...}; or for neither, and align the rows.",
+            "Give keys= to both calls (for a view as other=: asked={'keys': ...}), or to neither.",
         )
 
 

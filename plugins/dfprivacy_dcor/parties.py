@@ -37,7 +37,7 @@ __all__ = [
     "Protocol",
     "dcor_message",
     "dcor_with",
-    "estimate_of",
+    "estimate_without_noise",
     "request_message",
     "rows_and_keys",
 ]
@@ -66,7 +66,7 @@ class MessageStatistics(CompleteRowStatistics):
         if not _MIN_CHANGE < change < _MAX_CHANGE:
             raise ArgumentError(
                 "The rows of the message are all equal, or its numbers are too large or too small for float64.",
-                "Ask for the message again.",
+                "Ask the other party for the message again.",
             )
         other = 2 * (n - 1) / n**2 * y.diameter
         root = math.sqrt(sum(2 * part.squares.mean() for part in self.parts) * y.diameter)
@@ -465,7 +465,7 @@ def _lower_bound(measured: MessageResult, values: list[float], scales: list[floa
     return min(t**2 / whole, 1.0)
 
 
-def estimate_of(
+def estimate_without_noise(
     holder: Holder,
     other: Message | PrivateFrame,
     columns: tuple[Column, ...],
@@ -478,7 +478,7 @@ def estimate_of(
     seed: Annotated[int, Range(0)] | None = None,
     alpha: Probability = 0.05,
 ) -> Estimate:
-    """Estimate the distance correlation with another party's columns without noise; only for the table's owner.
+    """Estimate the distance correlation with another party's columns without noise; for the table's owner only.
 
     Parameters
     ----------

@@ -215,9 +215,8 @@ class HSIC(_NoisyResult):
 
     def _sentence(self) -> str:
         """Write a sentence on whether the columns depend on each other, and how strongly."""
-        told = (
-            f"HSIC, from 0 to 0.44, is {number(self.hsic, (self.high - self.low) / 4)}{self._ci_text(self.pvalue)}"
-        )
+        hsic = number(self.hsic, (self.high - self.low) / 4)
+        told = f"HSIC (between 0 and 0.44) is {hsic}{self._ci_text(self.pvalue)}"
         if not self.y:
             return f"Of {self._label(*self.x)} with themselves, {told}."
         return f"{_association_clause(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."

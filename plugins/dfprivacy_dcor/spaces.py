@@ -246,7 +246,7 @@ def checked_rows(curator: Curator, *spaces: Space, nan_policy: NanPolicy = "fill
     if n > PAIRWISE_MAX and any(each.needs_all_pairs for each in spaces):
         raise ArgumentError(
             f"{n} rows are too many to compute all pairs of distances; the limit is {PAIRWISE_MAX} rows.",
-            f"Ask a sample, view.sample({math.floor(100 * PAIRWISE_MAX / n) / 100:g}), or what needs no pairs: "
+            f"Use view.sample({math.floor(100 * PAIRWISE_MAX / n) / 100:g}), or a distance that needs no pairs: "
             "metric='l1' or 'projected' of dcor, kernel='distance' of hsic for one column.",
         )
     if nan_policy == "raise":

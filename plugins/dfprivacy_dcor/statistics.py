@@ -141,7 +141,7 @@ class PairStatistics(CompleteRowStatistics):
         Number of rows.
     """
 
-    description = "the distance covariance and deviations of {columns}"
+    description = "the distance covariance and standard deviations of {columns}"
 
     def __init__(self, x: Space, y: Space, n: int) -> None:
         self.x, self.y = x, y
@@ -226,7 +226,7 @@ class Deviation(OfRows):
         Number of rows.
     """
 
-    description = "the distance deviation of {columns}"
+    description = "the distance standard deviation of {columns}"
 
     def __init__(self, x: Space, n: int) -> None:
         self.x, self.n = x, n

@@ -314,7 +314,8 @@ def _notes(sums: NoisyMoments, each: Inference, p: float, alpha: float) -> tuple
     if noise > 2:  # noqa: PLR2004
         notes.append(
             f"Privacy noise is {noise:.2g} times the sampling error. To find smaller differences, use "
-            f"{noise:.2g} times the epsilon, bounds 1/{noise:.2g} as wide if the data fit, or kruskal() of ranks."
+            f"{noise:.2g} times the epsilon, bounds 1/{noise:.2g} as wide if the data fit, or kruskal(), which "
+            "compares ranks."
         )
     return tuple(notes)
 

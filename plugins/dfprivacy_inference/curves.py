@@ -104,8 +104,8 @@ def interval_edges(time: Column, edges: Sequence[float] | int) -> NDArray[np.flo
     if isinstance(edges, int | np.integer) and not isinstance(edges, bool):
         if not 1 <= edges <= _INTERVALS_MAX:
             raise ArgumentError(
-                f"edges={edges} is not a possible number of intervals.",
-                f"Use an integer from 1 to {_INTERVALS_MAX}.",
+                f"edges={edges} must be at least 1 and at most {_INTERVALS_MAX:,}.",
+                "Give a number of intervals, or a list of increasing times.",
             )
         return np.linspace(time.low, time.high, int(edges) + 1)
     try:

@@ -397,7 +397,7 @@ def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
             f"epsilon, or {times**2:.2g} times the rows. Fewer intervals have less noise, too."
         )
     if tables.values[:, :, 0].sum(axis=(0, -1)).min() < _FEW:
-        notes.append("A group has few events: the normal law of the logarithm is not accurate.")
+        notes.append("A group has few events: the normal approximation of the log hazard ratio is not accurate.")
     if tables.has_saturated_interval:
         notes.append(
             "In one interval nearly all of a group have the event, at unknown times: the ratio may be biased. Use "
@@ -424,7 +424,8 @@ def check_hazard_ratio(
     check_distinct_columns(time, event, by, strata)
     if strata is not None and intervals * len(strata.categories or ()) > _MOST:
         raise ArgumentError(
-            f"{len(strata.categories or ())} strata of {intervals} intervals are more than {_MOST:,} intervals.",
+            f"{len(strata.categories or ())} strata with {intervals} intervals each have more than {_MOST:,} "
+            "intervals in all.",
             "Use fewer intervals.",
         )
     chosen_groups(by, groups)

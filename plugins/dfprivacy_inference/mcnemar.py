@@ -167,7 +167,7 @@ class McNemar(Release):
                 ax.plot(inner, [0, 0], color=SAMPLED, lw=7, solid_capstyle="butt", label="of it from sampling")
         if 0 < self.odds_ratio < math.inf:
             ax.plot(self.odds_ratio, 0, "o", color=text_color(ax), label="estimate")
-        ax.axvline(1, color="grey", ls=":", label="alike")
+        ax.axvline(1, color="grey", ls=":", label="no difference")
         first, second = self._with_units(self.column), self._with_units(self.other)
         ax.set(xscale="log", yticks=[], title=f"p = {self.pvalue:.3g}")
         ax.set_xlabel(f"odds of {self.success}: {first} against {second}")
@@ -321,8 +321,8 @@ def plan_mcnemar(curator: Curator, *, alternative: Alternative, alpha: float, **
         releases = sums.simulate([n * _DISCORDANT], [(1 + sign * distance / _DISCORDANT) / 2], FEW)
         return power(releases, discordant_share, null=EVEN, alternative=alternative, alpha=alpha)
 
-    given = f", if they differ in a quarter of the rows{given}"
-    return smallest_effect("difference of the two shares", power_at, _DISCORDANT, given=given)
+    given = f", if the two columns differ in a quarter of the rows{given}"
+    return smallest_effect("difference of the outcome's shares in both columns", power_at, _DISCORDANT, given=given)
 
 
 def draw_pairs(

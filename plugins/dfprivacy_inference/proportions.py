@@ -206,7 +206,7 @@ class Proportions(Release):
             + uncertainty(self.lows[at], self.highs[at], self.confidence, whose=stands, noise=self._noise_share(at))
             for at in shown
         ]
-        least = f", from the least of {len(of)} groups to the largest," if len(shown) < len(of) else ""
+        least = f", where it is smallest and largest of {len(of)} groups," if len(shown) < len(of) else ""
         weighted = "" if self.weights is None else "weighted "
         return f"The {weighted}share with {self._label(self.column)} = {self.success} is{least} {list_text(told)}."
 
@@ -496,7 +496,7 @@ def plan_proportions(
         low, high = (float(share_of_angle(end)[0]) for end in infer(counts, arcsine_share).interval(confidence))
         alike = f"{given or ', if'}{' and' * bool(given)} weights are near {weights.mid:.3g}"
         return {
-            f"interval of a share of .5{alike}": f"{low:.3f} to {high:.3f}",
+            f"confidence interval of a share of 0.5{alike}": f"{low:.3f} to {high:.3f}",
             "expected relative error": 2 * float(counts.share_error[0]),
         }
     sums, (n, given) = curator.planned, assumed_rows(curator)
@@ -517,10 +517,12 @@ def plan_proportions(
     noise, _error = expected_errors(
         releases(0.0), arcsine_share
     )  # of the angle, which near .5 moves as the share does
-    findings: dict[str, Any] = {f"interval of a share of .5{given}": f"{low:.3f} to {high:.3f}"}
+    findings: dict[str, Any] = {f"confidence interval of a share of 0.5{given}": f"{low:.3f} to {high:.3f}"}
     if len(sums.values) > 1:
         low, high = interval_of(difference_of_two)
-        findings["interval of a difference of shares near .5"] = f"± {float(np.median(high - low)) / 2:.3f}"
+        findings["confidence interval of a difference of shares near 0.5"] = (
+            f"± {float(np.median(high - low)) / 2:.3f}"
+        )
         smallest = effect_for(
             FOUND, lambda distance: power(releases(distance), difference_of_two, alpha=1 - confidence), 1.0
         )

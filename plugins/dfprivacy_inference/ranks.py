@@ -246,7 +246,7 @@ class KruskalWallis(TestWithoutInterval):
     @property
     def _plotted_statistic(self) -> tuple[float, float, str]:
         column, by = self._with_units(self.column), self._with_units(self.by)
-        what = f"T, distance of the rank sums of {column} in groups by {by}"
+        what = f"T, largest rank sum of {column} in any union of groups by {by}"
         return self.largest_rank_sum, self.noise_standard_error[0], what
 
     def _sentence(self) -> str:
@@ -353,8 +353,8 @@ def _notes(two: TwoGroups, times: float) -> tuple[str, ...]:
         notes.append(f"A group size is not clearly above its noise: the effect is unreliable. {UNDECLARED}")
     if two.has_mostly_ties:
         notes.append(
-            "Most values are equal, and few others are in the smaller group: the normal law is not accurate for "
-            "small p-values. Use proportions() or chi2() instead."
+            "Most values are equal, and few others are in the smaller group: the normal approximation is not "
+            "accurate for small p-values. Use proportions() or chi2() instead."
         )
     if times > _NOISE_RATIO:
         notes.append(
@@ -586,9 +586,7 @@ def conclude_kruskal(
         by=by.name,
         groups=kept,
         nan_policy=nan_policy,
-        notes=(
-            f"Uninformative: the size of a group may be mostly noise: the p-value is not informative. {UNDECLARED}",
-        )
+        notes=(f"Uninformative: the size of a group may be mostly noise. Do not trust the p-value. {UNDECLARED}",)
         if small
         else (),
         released=float_tuple(measured.values),

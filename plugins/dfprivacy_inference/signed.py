@@ -369,7 +369,7 @@ def check_wilcoxon(column: Column, other: Column | None, *, popmean: float, **_:
         low, high = low - other.high, high - other.low
     if not low <= popmean <= high:
         raise ArgumentError(
-            f"popmean={popmean:g} lies outside the possible range, {low:g} to {high:g}.",
+            f"popmean={popmean:g} lies outside the values that the bounds allow, {low:g} to {high:g}.",
             "Choose popmean= within this range, or declare wider bounds.",
         )
 

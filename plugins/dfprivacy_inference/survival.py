@@ -362,8 +362,8 @@ def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]])
     if any(more > (high - low) / 2 for more, (_, low, high) in zip(longer, means, strict=True)):
         notes.append(
             "Restricted means assume that events are spread smoothly within intervals: if events are at the ends "
-            f"of the intervals, as of times in whole units, they are up to {max(longer):.2g} longer. Use narrower "
-            "intervals."
+            f"of the intervals, such as times in whole months, they are up to {max(longer):.2g} longer. Use "
+            "narrower intervals."
         )
     return tuple(notes)
 
@@ -409,7 +409,7 @@ def plan_kaplan_meier(
     low, high = curve.bands(confidence)
     at = int(np.argmin(np.abs(curve.survival - 0.5)))
     return {
-        f"width of the band where {curve.survival[at]:.0%} are left, no time censored{given}": float(
+        f"width of the confidence band where {curve.survival[at]:.0%} survive, without censoring{given}": float(
             high[at] - low[at]
         )
     }

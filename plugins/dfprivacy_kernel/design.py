@@ -269,11 +269,11 @@ def check_method(
     if variant is not None and method != "moments":
         raise ArgumentError(f"variant={variant!r} is an option of the moments test.", 'Use method="moments".')
     if variant is not None and features == "nystrom":
-        raise ArgumentError(f"variant={variant!r} has no Nyström features.", 'Use features="me" or "scf".')
+        raise ArgumentError(f"variant={variant!r} cannot use Nyström features.", 'Use features="me" or "scf".')
     if variant == "nte" and paired:
         raise ArgumentError('variant="nte" does not compare paired rows.', 'Use variant="tcmc", or omit paired=.')
     if gamma is not None and method != "whitened":
-        raise ArgumentError("gamma= is the ridge of the whitened statistic.", 'Use method="whitened".')
+        raise ArgumentError('gamma= is an option of method="whitened".', 'Use method="whitened".')
     if pvalue and method not in {"permutation", "whitened"}:
         raise ArgumentError(f"method={method!r} always has a p-value.", "Omit pvalue=.")
     if paired and method == "whitened":
@@ -282,7 +282,7 @@ def check_method(
         )
     if method in {"permutation", "whitened"} and (permutations + 1) * alpha < 1:
         raise ArgumentError(
-            f"{permutations} permutations can never reject at level {alpha}.",
+            f"{permutations} permutations cannot reject at level {alpha}.",
             f"Use n_permutations={math.ceil(1 / alpha)} or more.",
         )
 

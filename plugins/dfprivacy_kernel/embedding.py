@@ -282,7 +282,7 @@ def lengthscales_of(columns: Sequence[Column], lengthscale: object) -> tuple[flo
     if number <= 0:
         raise ArgumentError(
             f"lengthscale={lengthscale!r} must be a positive number.",
-            'Give it in units of a sixth of the width of the bounds, or "robust".',
+            'Give a positive number, in sixths of the width of each column\'s bounds, or "robust".',
         )
     return (number,)
 

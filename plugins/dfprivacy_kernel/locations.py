@@ -50,9 +50,9 @@ class KernelLocations(Release):
 
     def _sentence(self) -> str:
         """Write a sentence with the number of test locations and their purpose."""
-        places = f"{len(self.locations)} place{'s' * (len(self.locations) != 1)}"
+        places = f"{len(self.locations)} test location{'s' * (len(self.locations) != 1)}"
         what = f"{places} of {self._label(*self.columns)}"
-        return f"{what} where the groups seem to differ, for a test of other rows."
+        return f"{what} where the groups seem to differ most, for a test of other rows."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return the value of each column at each location as rows of a tidy table."""

@@ -62,7 +62,8 @@ class KernelMessage(Release):
     def _sentence(self) -> str:
         """Write a sentence on the contents of the message and on its use."""
         columns = self._label(*self.design["columns"])
-        return f"A message to another party about {number(self.size, 1.0)} rows of {columns}, for its test()."
+        about = f"{number(self.size, 1.0)} rows of {columns}"
+        return f"A message to another party about {about}; its test() compares it with another message."
 
     def test(self, other: KernelMessage, *, alpha: float = 0.05) -> KernelTest:
         """Test whether the rows of this message and those of another party's come from the same distribution.
@@ -206,7 +207,7 @@ def kernel_message(
             'Protect the table with neighbors="replace_one", and select rows by public columns only.',
         )
     if variant is not None and features == "nystrom":
-        raise ArgumentError(f"variant={variant!r} has no Nyström features.", 'Use features="me" or "scf".')
+        raise ArgumentError(f"variant={variant!r} cannot use Nyström features.", 'Use features="me" or "scf".')
     if size < 2:  # noqa: PLR2004
         raise ArgumentError("The table has a single row.", "Use a table with at least two rows.")
     given = required_columns(curator, design.columns, nan_policy)

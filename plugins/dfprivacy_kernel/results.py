@@ -308,7 +308,7 @@ class KernelTest(Release):
             if self.pvalue is not None:
                 ax.plot(self.pvalue, 0, "o", color=text_color(ax), label="p-value")
             legend_below(ax)
-        decided = f"alike {'is' if self.rejected else 'is not'} rejected"
+        decided = f"equality {'is' if self.rejected else 'is not'} rejected"
         ax.set_title(f"{pair}, {decided if self.pvalue is None else f'p = {self.pvalue:.3g}'}")
         return ax
 

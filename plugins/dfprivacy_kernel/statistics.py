@@ -290,7 +290,7 @@ class PermutedMMD(GroupStatistic, OfPermutations):
     Where it is private which rows are complete, T is (N/nm) G with n and m of all rows, and G of the complete ones.
     """
 
-    what = "the MMD of rearranged rows"
+    what = "the MMD under permuted group labels"
 
     def __init__(self, groups: Groups, embedding: Embedding, permutations: int) -> None:
         super().__init__(groups, embedding, (permutations + 1,))
@@ -368,7 +368,7 @@ class WhitenedMMD(PermutedMMD):
     so the statistics of all relabellings are exchangeable.
     """
 
-    what = "the whitened MMD of rearranged rows"
+    what = "the whitened MMD under permuted group labels"
 
     def __init__(
         self, groups: Groups, embedding: Embedding, permutations: int, epsilon: float, gamma: float | None = None
@@ -478,7 +478,7 @@ class PairedSeparation(GroupStatistic):
 class SignFlips(PairedSeparation, OfPermutations):
     """MMD statistic T of paired rows, and its values after B random sign flips of the pair differences."""
 
-    what = "the mean difference, and those of exchanged pairs, of paired rows"
+    what = "the mean difference of paired rows, and those under flipped signs"
 
     def __init__(self, groups: Groups, embedding: Embedding, permutations: int) -> None:
         super().__init__(groups, embedding)

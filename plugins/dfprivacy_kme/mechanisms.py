@@ -238,8 +238,9 @@ def kme_release(
     kernel = ProductKernel(named, _lengthscales(columns, lengthscale, gamma), mismatch)
     if kernel.distance() < _MIN_KERNEL_WIDTH:
         raise ArgumentError(
-            f"With this lengthscale all rows are alike: the largest kernel distance is {kernel.distance():.2g}.",
-            "Use a lengthscale nearer to the width of the bounds.",
+            "With this lengthscale the kernel hardly tells rows apart: the largest kernel distance is "
+            f"{kernel.distance():.2g}.",
+            "Use a smaller lengthscale, nearer to the width of the bounds.",
         )
     public = None if points is None else kernel.check(encode_rows(named, points, "points"))
     psi = _feature_map(curator, kernel, features, represent, public, n_points)
@@ -395,13 +396,13 @@ def _notes(measured: MeasuredEmbedding) -> tuple[str, ...]:
         )
     if is_coarse(space):
         notes.append(
-            "The bounds are many lengthscales wide: an interval is for functions that are smooth between the "
+            "The bounds are many lengthscales wide: intervals are valid for functions that are smooth between the "
             "8,192 rows at which they are evaluated. A wider kernel, or narrower bounds, would need fewer."
         )
     if measured.noise >= _LARGE_NOISE:
         notes.append(
-            f"The noise in each feature, {measured.noise:.2g}, is not small compared with their length 1: "
-            f"{measured.size:.0f} rows at this epsilon are few."
+            f"The noise in each feature, {measured.noise:.2g}, is large compared with the length 1 of a feature "
+            f"vector: {measured.size:.0f} rows are few at this epsilon."
         )
     if len(measured.beta) < 3:  # noqa: PLR2004
         notes.append(f"The release has only {len(measured.beta)} features: use more points for more features.")
@@ -556,8 +557,8 @@ def kme_exponential(
     if not gaps and curator.size:
         reach = scores.sensitivity(curator.neighbors, math.inf, frozenset())
         more = 2 * reach * math.log(tables / _INTERVAL_MISS) / (curator.epsilon * curator.size)
-        close = f"The closest of {tables:,} tables is closer to the embedding by {more:.2g} at most"
-        notes = (f"{close}, in 95% of cases.",)
+        closest = f"no other of the {tables:,} candidate tables is closer to the embedding by more than {more:.2g}"
+        notes = (f"With probability 95%, {closest}.",)
     places, times = np.unique(scores.places[best], return_counts=True)
     return WeightedPoints(
         space=Space.from_kernel(psi, kernel).as_json(),

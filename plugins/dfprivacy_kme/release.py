@@ -299,7 +299,8 @@ class KME(WeightedPoints):
             return self._as_sample(mine), other._as_sample(others), space  # noqa: SLF001
         if isinstance(other, Release):
             raise ArgumentError(
-                "Weighted points have no known noise, which a comparison needs.", "Compare with their release."
+                "Weighted points have no known noise, which a comparison needs.",
+                "Compare with the release that the points came from.",
             )
         rows = self._encoded_rows(other)
         points, counts = np.unique(rows, axis=0, return_counts=True)  # equal rows are one point
@@ -369,7 +370,7 @@ def coded_interval(column: Column, value: object) -> tuple[float, float]:
         return code, code
     if not isinstance(value, tuple | list) or len(value) != 2:  # noqa: PLR2004
         raise ArgumentError(
-            f"given={{{column.name!r}: {value!r}}}: points match intervals, not single numbers.",
+            f"given={{{column.name!r}: {value!r}}}: a numeric column needs an interval.",
             f"Give an interval, {{{column.name!r}: (low, high)}}.",
         )
     low, high = (as_number(end, column.name) for end in value)

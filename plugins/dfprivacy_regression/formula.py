@@ -183,7 +183,7 @@ def _parsed_terms(formula: str) -> list[tuple[str, ...]]:
         why = re.sub(r"\x1b\[[0-9;]*m|\u29db|\u29da", "", str(error)).partition("\n")[0]
         raise ArgumentError(f"{wrong}: {why or 'it is nested too deep'}", _FORMULA_HINT) from None
     if isinstance(terms, tuple):
-        raise ArgumentError(f"{wrong}: it has several parts.", _FORMULA_HINT)
+        raise ArgumentError(f"{wrong}: it has several parts, separated by | or ~.", _FORMULA_HINT)
     found = [tuple(_unquoted(factor.expr) for factor in term.factors) for term in terms]
     if ("1",) not in found:
         raise ArgumentError(f"{wrong}: it leaves the intercept out.", "An intercept is always included.")

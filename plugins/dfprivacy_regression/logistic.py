@@ -65,7 +65,7 @@ _RARE_NOTE = (
     "{:,.0f} ± {:,.0f} rows{} have the rarer outcome, and {} coefficients need {:,.0f} or more. "
     "Use more rows, a larger epsilon or fewer regressors."
 )
-_RARE_WEIGHTED = ", counted by weight over the largest,"
+_RARE_WEIGHTED = ", weighted relative to the largest weight,"
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def logit(
     b, before = discriminant_start(known), float(known.covariance[-2, -2])
     if second:
         score, before = sums_of(LogisticScore(design, b, information=False), rest * second)
-        b = b + Information.for_normal_regressors(known, b).step(score)
+        b = b + Information.for_normal_regressors(known, b).newton_step(score)
     score, variance = sums_of(LogisticScore(design, b, information=False), rest * third)
     weight = LogisticScore(design, b, information=True)
     sums, unsure = sums_of(weight, None if weights is None else rest * (1 - first - (second or 0) - third))
@@ -218,7 +218,9 @@ def logit(
         information = replace(information, b=b, H=model.H)
         score = np.full(q, math.sqrt(before + variance))
     information = information.pooled_with(model)
-    measured = LogitMeasurement(known, information, information.step(score), variance, "4" if second else "3")
+    measured = LogitMeasurement(
+        known, information, information.newton_step(score), variance, "4" if second else "3"
+    )
     if weights is None:
         return measured
     directions = design.units_map()[1] @ information.inverse

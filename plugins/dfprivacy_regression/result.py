@@ -35,8 +35,8 @@ STAGES = {
     "one": "second moments, with all of the budget",
     "again": "second moments, measured twice",
     "two": "second moments, then the score of the residuals",
-    "3": "a discriminant start and one step of Newton",
-    "4": "a discriminant start and two steps of Newton",
+    "3": "linear discriminant analysis, then one Newton step",
+    "4": "linear discriminant analysis, then two Newton steps",
 }
 
 
@@ -289,8 +289,8 @@ class Regression(Release):
         unsure = f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""
         rows += [("rows", f"{self.nobs:,.0f}{unsure}")]
         if self.weights is not None:
-            rows.append(("weights", f"{self.weights}; rows without it are omitted"))
-        rows += [("fit", f"{self._fit_text()}; {self.confidence:.4g} intervals include the noise")]
+            rows.append(("weights", f"{self.weights}; rows without a weight are omitted"))
+        rows += [("fit", f"{self._fit_text()}; {100 * self.confidence:.4g}% intervals include the noise")]
         rows += [("measured", STAGES[self.stages])]
         return [*rows, *(("note", note) for note in self.notes)]
 

@@ -387,7 +387,7 @@ class Information:
         """Inverse of the information matrix, after raising its eigenvalues to at least half their noise."""
         return _floored_inverse(self.H, self.eigenvalue_error / 2)
 
-    def step(self, score: Numbers) -> Numbers:
+    def newton_step(self, score: Numbers) -> Numbers:
         """Return a Newton step, corrected for the change of the information along the step.
 
         The logarithm of the mean weight σ(1 - σ) is taken to change as if regressors were normal, with the moments

@@ -80,7 +80,7 @@ class CellSums:
         means = {axis: np.array(code.means) for axis, code in numbers.items()}
         map_, unknown = build(means), np.zeros((1, 1))
         for axis, code in numbers.items():
-            for shift, together in ((np.array(code.errors), True), (code.spreads, False)):
+            for shift, together in ((np.array(code.errors), True), (code.group_mean_sds, False)):
                 moved = (build({**means, axis: means[axis] + shift}) - map_) * cells.ravel()
                 apart = np.moveaxis(moved.reshape(-1, *cells.shape), axis + 1, 1)
                 if together:

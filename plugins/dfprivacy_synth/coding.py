@@ -337,7 +337,7 @@ class Coding:
         return np.asarray(np.maximum(square - mean**2, 0.0))
 
     @property
-    def spreads(self) -> Array:
+    def group_mean_sds(self) -> Array:
         """Assumed standard deviation, within each code, of the means of groups about the mean of the code.
 
         They follow from the variance in the code if the logarithm of the group's share changes by a half in a
@@ -346,8 +346,8 @@ class Coding:
         rows = np.maximum(self.rows, 1e-9)
         shares, means = rows / rows.sum(), np.array(self.means)
         total = float(shares @ (self.variances + means**2) - (shares @ means) ** 2)
-        spreads: Array = _GROUPED * self.variances / math.sqrt(max(total, 1e-300))
-        return spreads
+        group_mean_sds: Array = _GROUPED * self.variances / math.sqrt(max(total, 1e-300))
+        return group_mean_sds
 
     @property
     def middle_and_half(self) -> tuple[float, float]:

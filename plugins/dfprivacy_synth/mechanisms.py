@@ -177,9 +177,9 @@ def check_synth(*, target: Column | None = None, columns: tuple[Column, ...] | N
             )
     names = [column.name for column in columns or ()]
     if len(set(names)) < len(names):
-        raise ArgumentError(f"columns={names!r} name a column twice.", "Name each column once.")
+        raise ArgumentError(f"columns={names!r} has a column twice.", "Name each column once.")
     if target is not None and names and target.name not in names:
-        raise ArgumentError(f"target={target.name!r} is none of the columns {names!r}.", "Add it to columns=.")
+        raise ArgumentError(f"target={target.name!r} is not one of columns={names!r}.", "Add it to columns=.")
 
 
 def plan_synth(curator: Curator, **_: Any) -> Mapping[str, Any]:
@@ -188,7 +188,7 @@ def plan_synth(curator: Curator, **_: Any) -> Mapping[str, Any]:
     rows, assumed = curator.supposed_size
     findings: dict[str, Any] = {
         "standard error of a count in a measured table": round(law.scale, 2),
-        "the same relative to the number of rows": f"{law.scale / max(rows, 1):.2%}",
+        "standard error relative to the number of rows": f"{law.scale / max(rows, 1):.2%}",
     }
     return findings | ({"if": assumed} if assumed else {})
 

@@ -72,7 +72,7 @@ def simplex(counts: Array, total: float) -> Array:
     return project_counts(counts.ravel(), total).reshape(counts.shape)
 
 
-def consistent(tables: Sequence[NoisyTable], rows: float) -> list[Array]:
+def make_consistent(tables: Sequence[NoisyTable], rows: float) -> list[Array]:
     """Return nonnegative tables near the noisy ones, with equal totals and nearly equal shared margins.
 
     Margins that tables share become their average, weighted by the inverse of the variance of its noise; then each

@@ -20,7 +20,7 @@ from dfprivacy.schema import as_probability
 from dfprivacy_synth import answers
 from dfprivacy_synth.answers import SynthAnswer
 from dfprivacy_synth.coding import Coding
-from dfprivacy_synth.model import Clique, Model, NoisyTable, consistent, margin
+from dfprivacy_synth.model import Clique, Model, NoisyTable, make_consistent, margin
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,7 +167,7 @@ class Synth(Release):
 
     @cached_property
     def _model(self) -> Model:
-        fitted = consistent([*self._tables, *self._one_way_tables], self.size)
+        fitted = make_consistent([*self._tables, *self._one_way_tables], self.size)
         cliques = tuple(Clique(*map(tuple, each)) for each in self.cliques)
         return Model(tuple(code.size for code in self._codes), cliques, tuple(fitted[: len(cliques)]))
 
@@ -231,7 +231,7 @@ class Synth(Release):
     def _drawn_columns(self, n: int | None, seed: int | None) -> dict[str, list[Any]]:
         rows = round(self.size) if n is None else n
         if isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 0:
-            raise ArgumentError(f"n={n!r} rows cannot be drawn.", "Give an integer of at least 0.")
+            raise ArgumentError(f"n={n!r} is not a number of rows.", "Give an integer of at least 0.")
         rng = np.random.default_rng(seed)
         codes = self._model.sample(int(rows), rng)
         return {code.name: code.decode(codes[:, at], rng) for at, code in enumerate(self._codes)}
@@ -296,7 +296,7 @@ class Synth(Release):
         for table in self._tables:
             for pair in itertools.combinations(table.columns, 2):
                 counts, variance = table.margin(pair)
-                shade[pair] = shade[pair[::-1]] = _cramer(counts, float(variance.max()))
+                shade[pair] = shade[pair[::-1]] = _cramers_v(counts, float(variance.max()))
         image = ax.imshow(np.ma.masked_invalid(shade), cmap="Blues", vmin=0, vmax=1)
         names = [self._with_units(name) for name in self.columns]
         ax.set_xticks(range(d), names, rotation=90)
@@ -395,7 +395,7 @@ class Synth(Release):
         """
         places = [self._column_index(name) for name in columns]
         if len(set(places)) < len(places):
-            raise ArgumentError(f"{columns!r} name a column twice.", "Name each once.")
+            raise ArgumentError(f"A column is named twice in {columns!r}.", "Name each column once.")
         held = [table for table in (*self._tables, *self._one_way_tables) if set(places) <= set(table.columns)]
         if not held:
             raise self._not_measured_error(columns)
@@ -661,7 +661,7 @@ class Synth(Release):
         for name in names:
             self._column_index(name)
         cells, noise = self._cells(*names)
-        terms = [self._terms(name) for name in names]
+        terms = [self._regressor_names(name) for name in names]
         if len(terms[0]) != 1:
             raise ArgumentError(
                 f"{names[0]!r} does not have exactly two categories.",
@@ -682,7 +682,11 @@ class Synth(Release):
                 of += [np.broadcast_to(np.reshape(each, wide), cells.shape) for each in own]
             return of
 
-        scales = [scale for name, of in zip(names, terms, strict=True) for scale in [self._scale(name)] * len(of)]
+        scales = [
+            scale
+            for name, of in zip(names, terms, strict=True)
+            for scale in [self._origin_and_unit(name)] * len(of)
+        ]
         found = answers.regression(cells, noise, numbers, columns, scales)
         return self._answer(
             formula,
@@ -695,8 +699,8 @@ class Synth(Release):
             notes=self._limit_notes(*names),
         )
 
-    def _terms(self, name: str) -> list[str]:
-        """Return the names of a column's regressors: the column itself, or indicators of its categories."""
+    def _regressor_names(self, name: str) -> list[str]:
+        """Return the names of a column's regressors: its own name, or indicators of categories but the first."""
         labels = self._value_labels(name)
         if len(labels) == 1:
             raise ArgumentError(
@@ -705,8 +709,8 @@ class Synth(Release):
             )
         return [name] if self._coding(name).numeric else [f"{name}[{label}]" for label in labels[1:]]
 
-    def _scale(self, name: str) -> tuple[float, float]:
-        """Return the origin and the unit of a column's values in the design matrix."""
+    def _origin_and_unit(self, name: str) -> tuple[float, float]:
+        """Return the origin and the unit by which a column of the design matrix is scaled."""
         code = self._coding(name)
         return code.middle_and_half if code.numeric else (0.0, 1.0)
 
@@ -756,7 +760,7 @@ class Synth(Release):
         return answer if self.privacy is None else answer.paid(self.privacy)
 
 
-def _cramer(counts: Array, variance: float) -> float:
+def _cramers_v(counts: Array, variance: float) -> float:
     """Return Cramér's V of a table of noisy counts, corrected for its bias due to noise and sampling."""
     rows, columns = (np.maximum(counts.sum(axis=axis), 1.0) for axis in (1, 0))
     expected = np.outer(rows, columns) / rows.sum()

@@ -339,7 +339,7 @@ def _check_numbers(epsilon: float, shift: float, sigma: float, alpha: float) -> 
     if not (0 < epsilon < math.inf and 0 < sigma < math.inf):
         raise ArgumentError(
             f"epsilon={epsilon} and sigma={sigma} must be positive and finite.",
-            "sigma= is in units of the range of the data.",
+            "Give sigma= in units of the width of the bounds, for example 0.25.",
         )
     if not (0 < alpha < 1 and math.isfinite(shift)):
         raise ArgumentError(

@@ -202,13 +202,14 @@ def check_ttest(
     """Check the arguments of a t-test before anything is charged."""
     if weights is not None and (equal_var or queries == "separately" or method == "naive"):
         raise ArgumentError(
-            'A weighted test has separate variances, and supports neither queries="separately" nor method="naive".',
-            "Omit equal_var=, queries= and method=, or omit weights=.",
+            'weights= cannot be combined with equal_var=True, queries="separately" or method="naive".',
+            "Omit those arguments, or omit weights=.",
         )
     if by is not None:
         if popmean != 0:
             raise ArgumentError(
-                "popmean= and by= exclude each other.", "With by=, the two means are compared: omit popmean=."
+                "popmean= and by= exclude each other.",
+                "With by=, the means of two groups are compared: omit popmean=.",
             )
         if by.name == column.name:
             raise ArgumentError(f"by={by.name!r} is the tested column.", "Name the column of groups as by=.")
@@ -433,7 +434,7 @@ def ttest_result(
 
 
 def _group_fields(sums: NoisyMoments, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result's fields on its groups: means, sizes, missing rows, notes and shares of clipped values."""
+    """Return the result's fields on its groups: means, sizes, missing rows, notes, and shares beyond the bounds."""
     missing, missing_standard_error = sums.missing or (None, None)
     return {
         "n": float(sums.size.sum()),
@@ -559,7 +560,7 @@ class TTest(Estimate):
         """Return the rows of the printed table, with each mean and size labelled by its group."""
         rows = dict(super()._rows())
         if self.weights is not None:
-            rows["weights"] = f"{self.weights}; rows without it are omitted; sizes are effective"
+            rows["weights"] = f"{self.weights}; rows without a weight are omitted; sizes are effective sample sizes"
         if self.groups is None:
             del rows["means"]  # it is the estimate
         else:

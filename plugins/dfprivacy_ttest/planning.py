@@ -308,8 +308,9 @@ def plan_test(
     rows = planning.rows_for(planning.FOUND, lambda n: power_at([n] * groups, sign * effect))
     size, supposed = curator.supposed_size
     alike = [max(size // groups, 2)] * groups  # the best that groups of private sizes can be
+    needed = f"with {rows:,} rows or more{' in each group' * (groups > 1)}"
     return {
-        f"an effect of {effect:.3g} is found {given}": f"from {rows:,} rows{' in each group' * (groups > 1)}",
+        f"an effect of {effect:.3g} is found {given}": needed,
         **_describe_noise(sums, alike, sd, supposed and f" if {supposed}"),
     }
 
@@ -346,7 +347,9 @@ def _describe_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: 
         )
     if times > _RANKS_NOISE_RATIO:
         ranks = "wilcoxon" if len(sizes) == 1 else "mannwhitneyu"
-        noted["the bounds are wide for this spread"] = f"{ranks}() compares ranks, which bounds do not affect"
+        noted["the bounds are wide compared with the spread of the values"] = (
+            f"{ranks}() compares ranks, which bounds do not affect"
+        )
     return {**noted, "expected relative error": noise / sd}
 
 
@@ -386,7 +389,7 @@ def _planned_moments(
     """Check the arguments, and return moments with the noise of a planned release."""
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ArgumentError(f"bounds={bounds} are not an interval.", "Give (low, high) with low < high.")
+        raise ArgumentError(f"bounds={bounds} is not a finite interval.", "Give (low, high) with low < high.")
     if mean is not None and not low <= mean <= high:
         raise ArgumentError(f"mean={mean} lies outside the bounds.", "Give mean= in the units of bounds=.")
     if not 0 < sd <= high / 2 - low / 2:
@@ -417,7 +420,9 @@ def _planned_moments(
 
 def _checked_sizes(n: int, n2: int | None) -> list[int]:
     if not (2 <= n <= _MOST_ROWS and (n2 is None or 2 <= n2 <= _MOST_ROWS)):  # noqa: PLR2004
-        raise ArgumentError(f"n={n} or n2={n2} is out of range.", "Use at least two rows in each group.")
+        raise ArgumentError(
+            f"n={n} or n2={n2} is out of range.", f"Use from 2 to {_MOST_ROWS:,} rows in each group."
+        )
     return [n] if n2 is None else [n, n2]
 
 

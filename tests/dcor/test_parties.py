@@ -277,7 +277,7 @@ def test_a_message_that_does_not_fit_together_is_refused(changed):
     for message in (PROJECTIONS, ANGLES):
         assert message is checked_message(message)
         if all(hasattr(message, name) for name in changed):
-            with pytest.raises(dp.ArgumentError, match="not consistent"):
+            with pytest.raises(dp.ArgumentError, match="invalid type, shape or value"):
                 checked_message(replace(message, **changed))
 
 

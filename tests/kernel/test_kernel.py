@@ -424,7 +424,7 @@ REFUSED = [
     ({"alpha": 0}, "alpha=0 is not between 0 and 1"),
     ({"alpha": 1.0}, "alpha=1.0 is not between 0 and 1"),
     ({"alpha": "5%"}, "alpha='5%'"),
-    ({"method": "permutation", "n_permutations": 18}, "never reject at level 0.05"),
+    ({"method": "permutation", "n_permutations": 18}, "cannot reject at level 0.05"),
     ({"n_permutations": 2.5}, "n_permutations=2.5"),
     ({"locations": [[9.0]]}, "outside the bounds"),
     ({"locations": [[0.0, 1.0]]}, "has 2 values"),

@@ -386,8 +386,8 @@ def test_a_step_allows_for_the_information_on_the_way():
     near = Information(np.array([-3.0]), np.array([[n * 0.0452]]), np.zeros((1, 1)))
     score = rare - n * float(sigmoid(np.array([-3.0]))[0])
 
-    step = near.step(np.array([score]))
+    step = near.newton_step(np.array([score]))
 
-    assert information.step(np.array([5.0])) == pytest.approx([0.02], abs=1e-4)
+    assert information.newton_step(np.array([5.0])) == pytest.approx([0.02], abs=1e-4)
     assert -3 + step[0] == pytest.approx(math.log(rare / (n - rare)), abs=0.03)
     assert abs(-3 + score / near.H[0, 0] - math.log(rare / (n - rare))) > 0.03

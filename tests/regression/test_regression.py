@@ -400,7 +400,7 @@ def test_what_tells_nothing_is_answered(method, formula, df, epsilon, terms):
     ("method", "formula", "one", "two"),
     [
         ("ols", LINE, "all of the budget", "of the residuals"),
-        ("logit", "ill ~ a", "one step of Newton", "two steps of Newton"),
+        ("logit", "ill ~ a", "one Newton step", "two Newton steps"),
     ],
 )
 def test_it_is_explained(method, formula, one, two):

@@ -19,7 +19,7 @@ import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
 from dfprivacy_synth.cliques import Candidate, Distances
 from dfprivacy_synth.coding import Coding, quantile_edges
-from dfprivacy_synth.model import Clique, Model, NoisyTable, consistent, margin
+from dfprivacy_synth.model import Clique, Model, NoisyTable, make_consistent, margin
 
 mpl.use("Agg")
 
@@ -182,8 +182,8 @@ REFUSED = [
     (lambda s: s.ttest("age", "sick", groups=["yes", "no"]), "are not two categories"),
     (lambda s: s.ols("sick"), "not of the form"),
     (lambda s: s.ols("region ~ sick"), "does not have exactly two"),
-    (lambda s: s.sample(-1), "cannot be drawn"),
-    (lambda s: s.sample(1.5), "cannot be drawn"),
+    (lambda s: s.sample(-1), "is not a number of rows"),
+    (lambda s: s.sample(1.5), "is not a number of rows"),
     (lambda s: s.mean("age", confidence=2), "between 0 and 1"),
 ]
 
@@ -337,7 +337,7 @@ def test_what_cannot_be_synthesised():
         (undeclared.synth, "No column has bounds"),
         (lambda: public.synth(epsilon=1), "public"),
         (lambda: view.synth(["sex", "sex"], epsilon=1), "twice"),
-        (lambda: view.synth(["sex"], target="age", epsilon=1), "none of the columns"),
+        (lambda: view.synth(["sex"], target="age", epsilon=1), "is not one of columns"),
         (lambda: protected(df[["age"]], bounds={"age": (-1e300, 1e300)}).synth(epsilon=1), "too large"),
         (lambda: protected(df, delta=0).synth(epsilon=1), "Gaussian noise needs a delta above zero"),
     ]:
@@ -385,7 +385,7 @@ def test_tables_are_made_consistent():
         NoisyTable((1, 2), exact.sum(0) + rng.normal(0, 30, (3, 4)), np.asarray(900.0)),
     ]
 
-    first, second = consistent(noisy, 1000.0)
+    first, second = make_consistent(noisy, 1000.0)
 
     np.testing.assert_allclose(first.sum(0), second.sum(1), atol=3)
     np.testing.assert_allclose(second.sum(1), exact.sum((0, 2)), atol=15)

@@ -404,7 +404,7 @@ SIZE = {"power": 0.8, "epsilon": 1, "effect": 0.1, "sd": 0.5}
         (power, ASKED | {"effect": 3}, "outside the bounds"),
         (power, ASKED | {"effect": math.nan}, "outside the bounds"),
         (power, ASKED | {"sd": 1.5}, "at most half the width"),
-        (power, ASKED | {"bounds": (1, 1)}, "not an interval"),
+        (power, ASKED | {"bounds": (1, 1)}, "not a finite interval"),
         (power, ASKED | {"mean": 2}, "outside the bounds"),
         (power, ASKED | {"alpha": 0}, "alpha"),
         (power, ASKED | {"alternative": "both"}, "no alternative"),

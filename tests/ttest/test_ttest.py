@@ -324,7 +324,8 @@ def test_loose_bounds_are_named_with_what_would_help():
         "to make them equal: 2.4 times the epsilon, bounds 2.4 times as narrow if the data fit, or 5.6 times"
     )
     assert (
-        said.pop("the bounds are wide for this spread") == "wilcoxon() compares ranks, which bounds do not affect"
+        said.pop("the bounds are wide compared with the spread of the values")
+        == "wilcoxon() compares ranks, which bounds do not affect"
     )
     assert said.pop("expected standard error from noise") == said.pop("expected relative error")
     assert len(said) == 1
@@ -351,7 +352,7 @@ def test_explain_plans(terms, method, about, plan):
         first, number, last = said[f"an effect of 6 is found {given}"].split(" ", 2)
         rows, effect = int(number.replace(",", "")), 6
         plan = {**plan, "n2": rows if about.get("by") else None}
-        assert (first, last) == ("from", "rows in each group" if about.get("by") else "rows")
+        assert (first, last) == ("with", f"rows or more{' in each group' * bool(about.get('by'))}")
     else:
         rows, effect = (ARM == "drug").sum() if terms else ROWS, said[f"smallest effect found {given}"]
     effect = -effect if side == "less" else effect
