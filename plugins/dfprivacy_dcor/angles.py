@@ -56,7 +56,7 @@ class AngleFeatures:
 
     @property
     def _centred(self) -> NDArray[np.int64]:
-        """Features minus their mean, times the number of rows, so that they are integers."""
+        """Features minus the block's mean, times the block's number of rows, which makes them integers."""
         centred: NDArray[np.int64] = len(self.rows) * self.steps - self.steps.sum(axis=0)
         return centred
 
@@ -160,7 +160,7 @@ class DistanceMessage(Message):
     places, reach, inside, outside : int
         How the angles were randomised; see ``dfprivacy.local.Arc``.
     deviation, deviation_scale : float
-        Noisy distance deviation s_x times the share of complete rows, and the scale of its Laplace noise.
+        Noisy distance standard deviation s_x times the share of complete rows, and the scale of its Laplace noise.
     complete, complete_scale : float or None
         Noisy share of complete rows, and the scale of its Laplace noise; None where all rows count. The others send
         noise alone.

@@ -2,7 +2,7 @@ r"""Estimates, confidence intervals and p-values of distance correlation, from i
 
 For m rows of independent columns, :math:`m\,\mathrm{dCov}^2` tends to a quadratic form
 :math:`\sum_k \lambda_k Z_k^2` of normal variables [1]_. Its mean is the product of the mean distances, M = m_x m_y,
-and its variance twice the square of v = s_x s_y, the product of the distance deviations. Taken is
+and its variance twice the square of v = s_x s_y, the product of the distance standard deviations. Taken is
 
     :math:`M - v + v Z^2`, which has this mean and this variance. All of the variance stands in one squared normal
     variable, so that the tail falls as slowly as it can: :math:`\lambda_1 \le v`. In place of the quadratic form of
@@ -290,9 +290,10 @@ def null_tail(values: Any, scales: Any, rows: int, largest: Any, level: float) -
 
 
 def _rare_values_tail(values: Any, scales: Any, rows: int, largest: Any, mean: Any, unit: float) -> Any:
-    """Return a null tail probability of q s_xy, for rare values that few rows have in both columns.
+    """Return a null tail probability of q s_xy, if few rows have the rare values of both columns.
 
-    How many rows have both is then a Poisson variable, and each moves the first number by all that one row can.
+    q is the share of complete rows, and s_xy their distance covariance. The number of rows that have both values is
+    a Poisson variable, and each such row moves q s_xy by the most that one row can.
     """
     most = np.minimum(mean / unit**2, 3 * len(_SHARED) / 4)
     sides = [np.clip(values[..., at + 3] + 2 * largest[at] * values[..., 5], 0.0, None) for at in (0, 1)]

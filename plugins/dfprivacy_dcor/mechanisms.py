@@ -10,7 +10,7 @@ from dfprivacy import ArgumentError, NanPolicy, Probability, Range, mechanism
 from dfprivacy_dcor.inference import SEEN, NoisyStatistics, bounded_share
 from dfprivacy_dcor.results import HSIC, DistanceCorrelation, Screening, result_fields
 from dfprivacy_dcor.spaces import ROWS_MIN, Kernel, Metric, checked_rows, kernel_factor, kernel_space, metric_space
-from dfprivacy_dcor.statistics import CandidateScores, Deviation, PairStatistics, largest_values
+from dfprivacy_dcor.statistics import CandidateScores, DistanceDeviation, PairStatistics, largest_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["PairMeasurement", "conclude_pair", "dcor", "dcor_screen", "hsic", "measure_pair", "plan_dcor"]
 
 _DIRECTIONS_MAX = 1000
-_UNIFORM_DEVIATION = math.sqrt(2 / 45)  # distance deviation of a uniform variable, as a part of its width
+_UNIFORM_DEVIATION = math.sqrt(2 / 45)  # distance standard deviation of a uniform variable, as a part of its width
 _UNIFORM_NOTE = "for columns that are uniform between their bounds; wider if they vary less"
 _TRUE_VALUES = (0.1, 0.5, 0.9)  # distance correlations for which `plan_dcor` says how wide the interval would be
 
@@ -84,8 +84,8 @@ def dcor(
     Notes
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in the content of one row. The distance
-    covariance s_xy, the distance deviations s_x, s_y and the mean distances m_x, m_y (square roots of V-statistics,
-    and means) of the complete rows, times their share of the n rows, each change by at most 2(n-1)/n² times the
+    covariance s_xy, the distance standard deviations s_x, s_y and the mean distances m_x, m_y (square roots of
+    V-statistics, and means) of the complete rows, times their share of the n rows, each change by at most 2(n-1)/n² times the
     diameters when one row does; s_xy by √1.5 of that if both sides have several Euclidean columns or categories.
     They are released with discrete Laplace noise for their joint sensitivity, which the share does not raise; all
     else is post-processing.
@@ -380,7 +380,7 @@ def hsic(
     one = kernel_space(x, kernel, lengthscale, nan_policy=nan_policy)
     if y is None:
         n = checked_rows(curator, one, nan_policy=nan_policy)
-        return PairMeasurement(one, None, n, curator.measure(Deviation(one, n)))
+        return PairMeasurement(one, None, n, curator.measure(DistanceDeviation(one, n)))
     other = kernel_space(y, kernel, lengthscale, nan_policy=nan_policy)
     return measure_pair(curator, one, other, checked_rows(curator, one, other, nan_policy=nan_policy))
 

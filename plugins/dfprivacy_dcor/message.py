@@ -200,7 +200,7 @@ class Message(Release, ABC):
     directions : ndarray of shape (blocks, p)
         Directions in which the columns, each scaled to a width of 1, are projected.
     deviation, deviation_scale : float
-        Noisy distance deviation s_x times the share of complete rows, and the scale of its Laplace noise.
+        Noisy distance standard deviation s_x times the share of complete rows, and the scale of its Laplace noise.
     complete, complete_scale : float or None
         Noisy share of complete rows, and the scale of its Laplace noise; None where all rows count.
     keys : tuple or None

@@ -25,7 +25,7 @@ import numpy as np
 
 from dfprivacy.statistics import OfRows
 from dfprivacy_dcor.message import Message
-from dfprivacy_dcor.points import Line, Lines, covariance_u, grid_bits, on_grid, squared_covariance
+from dfprivacy_dcor.points import Line, Lines, covariance_u, grid_bits, round_to_grid, squared_covariance
 from dfprivacy_dcor.spaces import ROWS_MIN, sphere_constant, unit_vectors
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ class ProjectionMessage(Message):
     scale : float
         Standard deviation of the Gaussian noise, in those units.
     deviation, deviation_scale : float
-        Noisy distance deviation s_x times the share of complete rows, and the scale of its Laplace noise.
+        Noisy distance standard deviation s_x times the share of complete rows, and the scale of its Laplace noise.
     complete, complete_scale : float or None
         Noisy share of complete rows, and the scale of its Laplace noise; None where all rows count. The others send
         the middle of the bounds, with noise.
@@ -255,4 +255,4 @@ def line_on_grid(values: NDArray[np.float64]) -> tuple[Line, float]:
     """Return public numbers rounded to a grid between their minimum and maximum, and the width of the grid."""
     low, width = float(values.min()), float(np.ptp(values))
     bits = grid_bits(len(values))
-    return Line(on_grid((values - low) / (width or 1.0), bits), bits), width
+    return Line(round_to_grid((values - low) / (width or 1.0), bits), bits), width

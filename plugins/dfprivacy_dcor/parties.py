@@ -19,7 +19,7 @@ from dfprivacy_dcor.paper import Calibration, ProjectionMessage, Projections, ke
 from dfprivacy_dcor.points import distance_statistics
 from dfprivacy_dcor.results import SharedCorrelation, result_fields
 from dfprivacy_dcor.spaces import ROWS_MIN, checked_rows, metric_space, rounding_error, unit_vectors
-from dfprivacy_dcor.statistics import CompleteRowStatistics, Deviation, complete_points
+from dfprivacy_dcor.statistics import CompleteRowStatistics, DistanceDeviation, complete_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,8 +185,8 @@ def dcor_message(
     (ε, δ)-differential privacy, by one Gaussian noise for all projections of a row. Each row becomes one
     angle, randomised on its own at 0.9 ε: angles on an arc around the true one are equally likely, by a ratio of at
     most e^(0.9 ε) more than others. Which harmonic and direction a row speaks of is drawn without looking at it.
-    The distance deviation of all complete rows, times their share, whose sensitivity is 2(n-1)/n² times the
-    diameter, and this share take 0.1 ε. What anybody computes from the message, as often as they like, is
+    The distance standard deviation of all complete rows, times their share, whose sensitivity is 2(n-1)/n² times
+    the diameter, and this share take 0.1 ε. What anybody computes from the message, as often as they like, is
     post-processing.
 
     **Missing values.** Nobody may learn which rows lack one, so no row is left out. One that does is given one of
@@ -251,7 +251,7 @@ def dcor_message(
         messages = curator.randomize(maps, reach=best_half_width(0.9 * curator.epsilon), turns=whose, share="9/10")
         arc = {name: getattr(messages.arc, name) for name in ("places", "reach", "inside", "outside")}
         own = {"angles": messages.values, "harmonics": tuple(int(k) for k in wave), "length": length, **arc}
-    noisy = curator.measure(Deviation(x, n), share="1/10")
+    noisy = curator.measure(DistanceDeviation(x, n), share="1/10")
     values, scales = noisy.values.tolist(), noisy.scales.tolist()
     return (ProjectionMessage if protocol == "paper" else DistanceMessage)(
         columns=x.names,
@@ -299,7 +299,7 @@ def _angle_maps(
 
 
 def _random_blocks(n: int, harmonics: int, count: int, rng: np.random.Generator) -> Any:
-    """Assign the rows at random to blocks of equal size, and return the block of each row."""
+    """Assign the rows at random to blocks, of equal size for one harmonic, and return the block of each row."""
     first = n if harmonics == 1 else round(_FIRST_HARMONIC_SHARE * n)
     dealt = np.concatenate(
         [np.arange(first) % count, count + np.arange(n - first) % max(1, count * (harmonics - 1))]
@@ -368,8 +368,8 @@ def dcor_with(
     -----
     **Privacy.** Pure ε-differential privacy of this table's rows. Given the message, the distance covariance with
     its features f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, or twice
-    that where rows may be left out, the distance deviation and the mean distance by 2(n-1)/n² D; they are released
-    with discrete Laplace noise. The message was paid for by the other party: somebody who is a row of both tables
+    that where rows may be left out, the distance standard deviation and mean distance by 2(n-1)/n² D; they are
+    released with discrete Laplace noise. The message was paid for by the other party: somebody who is a row of both tables
     loses both epsilons in all.
 
     **Statistics.** The harmonics that a message leaves out add to the squared distance covariance, and nothing in

@@ -48,7 +48,7 @@ __all__ = [
     "features_covariance",
     "grid_bits",
     "index_blocks",
-    "on_grid",
+    "round_to_grid",
     "squared_covariance",
 ]
 
@@ -60,7 +60,7 @@ def grid_bits(n: int) -> int:
     return min(_BITS_MAX, (62 - n.bit_length()) // 2)
 
 
-def on_grid(unit: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
+def round_to_grid(unit: NDArray[np.float64], bits: int) -> NDArray[np.int64]:
     """Round numbers in [0, 1] to multiples of 2^-bits, and return the integer multiples."""
     return np.rint(np.ldexp(unit, bits)).astype(np.int64)
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfprivacy import ArgumentError
-from dfprivacy_dcor.points import Labels, Line, Lines, Points, grid_bits, on_grid
+from dfprivacy_dcor.points import Labels, Line, Lines, Points, grid_bits, round_to_grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -160,7 +160,7 @@ class Space:
         if self.directions is not None:
             units = [_project_rows(units, direction) for direction in self.directions]
         bits = grid_bits(batch.size)
-        return Lines(tuple(Line(on_grid(unit, bits), bits) for unit in units), tuple(self.widths.tolist()))
+        return Lines(tuple(Line(round_to_grid(unit, bits), bits) for unit in units), tuple(self.widths.tolist()))
 
     def coordinates(self, batch: Any) -> NDArray[np.float64]:
         """Return Euclidean coordinates, shape (n, d), whose distances are those of this space."""

@@ -28,7 +28,7 @@ __all__ = [
     "SHARES",
     "CandidateScores",
     "CompleteRowStatistics",
-    "Deviation",
+    "DistanceDeviation",
     "PairStatistics",
     "Relation",
     "all_columns_public",
@@ -215,7 +215,7 @@ class CandidateScores(OfRows):
         return float(np.linalg.norm(np.array([*free, 0.0]), ord=norm))
 
 
-class Deviation(OfRows):
+class DistanceDeviation(OfRows):
     """Distance standard deviation of complete rows times their share; also the share if rows may be incomplete.
 
     Parameters

@@ -227,7 +227,7 @@ class TwoGroups:
 
     @property
     def rank_sum(self) -> Array:
-        """The noisy rank sum D."""
+        """Noisy rank sum D of the first group."""
         return np.asarray(self.values[..., 0] / self.multiplier(*self.sizes))
 
     @property
@@ -309,7 +309,7 @@ def _draw_null_rank_sums(shares: Array, count: int) -> Array:
 def largest_rank_sum_pvalue(
     t: ArrayLike, scale: float, n: float, shares: Array, tau: float, draws: int = _DRAWS_OF_T
 ) -> Array:
-    """Return the p-value of the noisy largest rank sum T, under the null distribution with noise.
+    """Return the p-value of the noisy rank sum T, under a null distribution that includes the noise.
 
     Parameters
     ----------
@@ -339,7 +339,7 @@ def largest_rank_sum_pvalue(
 
 @dataclass(frozen=True)
 class SeveralGroups:
-    """Noisy largest rank sum T of several groups, with noisy group sizes and amount of ties.
+    """Noisy rank sum T, the largest of all unions of groups, with noisy group sizes and amount of ties.
 
     Attributes
     ----------
@@ -408,7 +408,7 @@ class SeveralGroups:
 
     @property
     def largest_rank_sum(self) -> float:
-        """Noisy largest rank sum T."""
+        """Noisy rank sum T, the largest of all unions of groups."""
         return self.values[0] * (self._null_parameters()[0] if self.n is None else 1.0)
 
     def power(self, rows: int, effect: float, alpha: float, _: object) -> float:

@@ -99,7 +99,7 @@ class RankTest(Estimate):
 
     @property
     def rank_biserial(self) -> float | None:
-        """Rank-biserial correlation, 2 effect - 1."""
+        """Rank-biserial correlation, 2 * effect - 1; None if the group sizes were not measured."""
         return None if self.effect is None else 2 * self.effect - 1
 
     @property
@@ -723,7 +723,7 @@ def rank_planner(
         which a probability does not have.
     """
 
-    def find(
+    def plan(
         curator: Curator, *, alpha: float, alternative: Alternative = "two-sided", **_: Any
     ) -> Mapping[str, Any]:
         sums, (rows, given) = curator.planned, assumed_rows(curator)
@@ -736,7 +736,7 @@ def rank_planner(
             write=lambda d: f"{0.5 + d:.2f}{also(sums, 0.5 + d)}",
         )
 
-    return find
+    return plan
 
 
 def distance_text(_: object, effect: float) -> str:

@@ -79,7 +79,7 @@ class Differences:
             return NoisyCounts(values / 2, laws, np.array([float(n)]), "halves")
         return NoisyCounts((values[..., :1] + n) / 2, laws[:1], np.array([float(n)]), "hits")
 
-    def _row_numbers(self, values: Array) -> Array:
+    def _rows_with_value(self, values: Array) -> Array:
         """Return the number of rows with a value, public or computed from the noisy numbers."""
         if not self.ranks:
             return np.asarray(self.signs.size[..., 0])
@@ -90,7 +90,7 @@ class Differences:
     @property
     def rows(self) -> float:
         """Number of rows with a value, public or noisy."""
-        return float(self._row_numbers(self.values))
+        return float(self._rows_with_value(self.values))
 
     @property
     def statistic(self) -> float:
@@ -119,11 +119,11 @@ class Differences:
         drawn, weights = noise(self.laws, points(2, draws))
         released = np.moveaxis(self.values, -1, 0)[..., None]
         left = released - drawn.reshape(2, *[1] * (self.values.ndim - 1), draws)
-        rows = self._row_numbers(left)
+        rows = self._rows_with_value(left)
         unit = self._divisor(rows)
         variance = rows * (rows + 1) * (2 * rows + 1) / 6 / unit**2
         variance = np.maximum(variance, (weights * variance).sum(axis=-1, keepdims=True))
-        reach, known = rows * (rows + 1) / unit, self._row_numbers(released)
+        reach, known = rows * (rows + 1) / unit, self._rows_with_value(released)
         estimate = 0.5 + released[0] / known / (known + 1) * self._divisor(known)
         return Inference(estimate[..., 0], 0.5 + left[0] / reach, variance / reach**2, np.array(np.inf), weights)
 

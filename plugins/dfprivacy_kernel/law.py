@@ -141,7 +141,7 @@ class NullDistribution:
     def from_moments(
         cls, moments: Moments, factor: Array, cap: Array, part: Array, uniform: Array, allowed: NDArray[np.bool_]
     ) -> NullDistribution:
-        """Construct the null distribution from draws of moments, without those of no covariance matrix.
+        """Construct the null distribution from draws of moments, except those that no covariance matrix has.
 
         Where there are hardly any, all are moved to the nearest possible ones.
         """

@@ -14,7 +14,7 @@ from dfprivacy.schema import as_probability
 from dfprivacy.wording import number
 from dfprivacy_kernel.design import Count, Design, Groups, Mismatch, required_columns
 from dfprivacy_kernel.embedding import Features
-from dfprivacy_kernel.moments import OneSampleMoments, Party, Scales, max_difference, parties_test
+from dfprivacy_kernel.moments import OneSampleMoments, Party, Scales, max_feature_difference, parties_test
 from dfprivacy_kernel.printed import measure_paper_moments, paper_test
 from dfprivacy_kernel.results import KernelTest
 
@@ -117,7 +117,7 @@ class KernelMessage(Release):
 
     def _party(self) -> Party:
         noise = Scales(self.noise_standard_error, np.inf, *self.second_noise_standard_error)
-        reach = max_difference(self.design["features"], len(self.mean))
+        reach = max_feature_difference(self.design["features"], len(self.mean))
         return Party(self.mean, self.second, noise, self.size, self.missing_standard_error or 0.0, reach)
 
 

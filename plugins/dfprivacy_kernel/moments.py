@@ -36,7 +36,7 @@ __all__ = [
     "Scales",
     "TwoSampleMoments",
     "contrast_test",
-    "max_difference",
+    "max_feature_difference",
     "noise_scales",
     "parties_test",
     "symmetric_matrix",
@@ -53,11 +53,11 @@ FEW = f"Complete rows are too few for the noise in their number: the answer is u
 
 
 def feature_diameter(kind: Features, J: int) -> float:
-    """Return the diameter of the set of feature vectors with J features, without rounding errors."""
+    """Return the largest distance between two feature vectors with J features, ignoring rounding errors."""
     return {"me": math.sqrt(J), "scf": 2.0, "nystrom": math.sqrt(2)}[kind]
 
 
-def max_difference(kind: Features, J: int) -> float:
+def max_feature_difference(kind: Features, J: int) -> float:
     """Return the largest difference of two rows in any one of J features."""
     return {"me": 1.0, "scf": math.sqrt(8 / J), "nystrom": math.sqrt(2)}[kind]
 
@@ -84,13 +84,13 @@ class Scales:
         return Scales(*(sigma * part for part in astuple(self)))
 
     def second_moment(self, J: int) -> Array:
-        """Return the standard deviations of the upper triangle of the second moment, row by row."""
+        """Return the noise standard deviations of the upper triangle of the second moment, row by row."""
         rows, columns = np.triu_indices(J)
         return np.where(rows == columns, self.diagonal, self.beside)
 
 
 def noise_scales(kind: Features, J: int, *sizes: int) -> Scales:
-    """Return the noise in mean differences, pooled means and second moments of features, for unit variance.
+    """Return the noise standard deviations of mean differences, pooled means and second moments, for unit noise.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ class _FeatureMoments(GroupStatistic):
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features, sizes: Sequence[int]) -> None:
         J = len(embedding.map)
-        self.J, self.reach, self.diameter = J, max_difference(kind, J), feature_diameter(kind, J)
+        self.J, self.reach, self.diameter = J, max_feature_difference(kind, J), feature_diameter(kind, J)
         self.sizes, self.noise = sizes, noise_scales(kind, J, *sizes)
         means = [self.noise.difference, self.noise.pooled][: len(sizes)]
         spreads = [np.repeat(means, J), self.noise.second_moment(J), np.full(groups.n_private_counts, COUNT_NOISE)]

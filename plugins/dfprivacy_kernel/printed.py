@@ -17,7 +17,7 @@ import numpy as np
 
 from dfprivacy.features import Given, OneHot
 from dfprivacy_kernel.embedding import ROUNDING
-from dfprivacy_kernel.moments import Conclusion, Party, Scales, max_difference, symmetric_matrix
+from dfprivacy_kernel.moments import Conclusion, Party, Scales, max_feature_difference, symmetric_matrix
 from dfprivacy_kernel.statistics import GroupStatistic
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _COUNT_SHARE = Fraction(1, 20)  # of the price, where the numbers of complete ro
 
 
 def moment_sensitivities(kind: Features, J: int, radius: float, changes: Changes) -> tuple[float, float]:
-    """Return the L2 sensitivities of the sums of features and of their outer products, by what changes.
+    """Return the L2 sensitivities of the sums of features and of their products if a row, or a pair, changes.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def measure_paper_moments(
             symmetric_matrix(upper.values[i], first.J),
             noise,
             float(size),
-            reach=max_difference(kind, first.J),
+            reach=max_feature_difference(kind, first.J),
         )
         parties.append(party if sizes is None else party.for_complete_rows(float(sizes[i]) / size, count_noise))
     return tuple(parties)

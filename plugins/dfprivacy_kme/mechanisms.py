@@ -42,7 +42,7 @@ _MAX_CLASSICAL_EPSILON = 1.0  # epsilon for which the classical calibration is p
 
 
 def classical_scale(epsilon: float, delta: float) -> float:
-    r"""Return :math:`\sqrt{2 \ln(1.25/\delta)}/\varepsilon`, the classical noise for a sensitivity of 1.
+    r"""Return the classical noise :math:`\sqrt{2 \ln(1.25/\delta)}/\varepsilon` for a sensitivity of 1.
 
     It is proved for an epsilon below 1 only, and too small for many above: see docs/papers/balog2018.md.
     """

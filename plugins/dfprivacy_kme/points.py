@@ -255,7 +255,7 @@ class WeightedPoints(Release):
         *,
         lengthscale: float | Mapping[str, float] | None = None,
     ) -> WeightedPoints:
-        r"""Apply a function f to the points, which gives an embedding of f(X).
+        r"""Apply a function f to the points, and return the embedding of f(X).
 
         Parameters
         ----------

@@ -228,7 +228,7 @@ class KME(WeightedPoints):
         return values
 
     def _noise_bound(self, a: NDArray[np.float64], counted: float, confidence: float) -> float:
-        """Return a bound that the noise in the scalar product a'β exceeds with at most 1 - `confidence`."""
+        """Return a bound of the noise in a'β, exceeded with a probability of at most 1 - `confidence`."""
         errors = np.append(self.noise_standard_error * a, self._count_error * counted)
         if self.noise_kind != "laplace":
             return float(ndtri((1 + confidence) / 2)) * float(np.linalg.norm(errors))

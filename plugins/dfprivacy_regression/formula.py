@@ -94,7 +94,7 @@ def linear_design(y: str, x: str | Sequence[str] | None, known: Mapping[str, Col
         If a column has neither bounds nor categories, or is not there.
     """
     outcome, terms = _outcome_and_terms(y, x, known)
-    column = _factor(outcome, known).column
+    column = _parse_factor(outcome, known).column
     if column.bounds is None:
         raise SchemaError(f"The outcome {outcome!r} has no bounds.", "Declare bounds: protect(..., bounds={...}).")
     return Design(column, *_regressors(column, terms, known))
@@ -121,7 +121,7 @@ def logistic_design(y: str, x: str | Sequence[str] | None, success: object, know
         As for `linear_design`; and if the outcome does not say what counts as 1.
     """
     outcome, terms = _outcome_and_terms(y, x, known)
-    column = _factor(outcome, known).column
+    column = _parse_factor(outcome, known).column
     categories = column.categories
     if categories is None:
         raise SchemaError(
@@ -209,7 +209,7 @@ def _unquoted(text: str) -> str:
     return named[1] if named else text
 
 
-def _factor(text: object, known: Mapping[str, Column]) -> _Factor:
+def _parse_factor(text: object, known: Mapping[str, Column]) -> _Factor:
     """Parse a factor of a term: a column, C(column), or an expression of columns."""
     if isinstance(text, str) and text in known:
         column = known[text]
@@ -227,7 +227,7 @@ def _factor(text: object, known: Mapping[str, Column]) -> _Factor:
                 "Declare its categories: protect(..., categories={...}).",
             )
         return _Factor(f"C({column.name})", replace(column, bounds=None), column.categories)
-    expression = _expression(text, known)
+    expression = _parse_expression(text, known)
     column = computed_column(
         str(text), expression, {name: _known_column(name, known) for name in expression.node.columns}
     )
@@ -238,7 +238,7 @@ def _factor(text: object, known: Mapping[str, Column]) -> _Factor:
     )
 
 
-def _expression(text: object, known: Mapping[str, Column]) -> Expression:
+def _parse_expression(text: object, known: Mapping[str, Column]) -> Expression:
     """Parse an expression of columns, such as ``log(income)`` or ``I(age ** 2)``."""
     if not isinstance(text, str) or text.isidentifier() or "(" not in text:
         _known_column(text, known)  # which is not there
@@ -282,7 +282,7 @@ def _regressors(
     """Return the numeric and the categorical regressors; a product of several columns is numeric."""
     numbers, categorical = list[Column](), list[Column]()
     spanned: dict[frozenset[str], set[frozenset[str]]] = {frozenset(): {frozenset()}}
-    for term in (tuple(_factor(text, known) for text in term) for term in terms):
+    for term in (tuple(_parse_factor(text, known) for text in term) for term in terms):
         of_numbers = frozenset(factor.text for factor in term if not factor.levels)
         codings = _factor_codings(
             [factor.text for factor in term if factor.levels], spanned.setdefault(of_numbers, set())

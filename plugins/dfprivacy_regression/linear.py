@@ -444,7 +444,7 @@ def regression_planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]
     The fit is that of the method's second half, whose stages no function of one release describes.
     """
 
-    def find(curator: Curator, **_: Any) -> Mapping[str, Any]:
+    def plan(curator: Curator, **_: Any) -> Mapping[str, Any]:
         known: DesignMoments = curator.planned.known
         design, M = known.design, known.matrix(known.moments)
         binary, conclude = design.success is not None, regression.conclusion or regression.function
@@ -467,7 +467,7 @@ def regression_planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]
             _RELATIVE_ERROR: float(relative.max()),
         }
 
-    return find
+    return plan
 
 
 def draw_outcomes(

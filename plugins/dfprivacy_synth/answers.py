@@ -150,12 +150,12 @@ class SynthAnswer(Release):
 
     @property
     def estimate(self) -> float | None:
-        """The estimate if the answer has a single one, else None."""
+        """Estimate of an answer with a single term; None if the answer has several terms."""
         return float(self.estimates[0]) if len(self.terms) == 1 else None
 
     @property
     def pvalue(self) -> float | None:
-        """The p-value if the answer has a single one, else None."""
+        """P-value of an answer with a single term; None if it has several terms or no test."""
         return float(self.pvalues[0]) if self.pvalues is not None and len(self.terms) == 1 else None
 
     def __getitem__(self, term: str) -> float:
@@ -265,7 +265,7 @@ def shares(cells: Array, noise: float) -> Inference:
 
 
 def _sums_by_group(cells: Array, noise: float, code: Coding) -> CellSums:
-    """Return each group's number of rows, and sum and squares of a number, from counts (codes, groups)."""
+    """Return each group's rows, sum and sum of squares of a numeric column, from counts (codes, groups)."""
     groups = np.eye(cells.shape[1])
 
     def build(means: Mapping[int, Array]) -> Array:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-__all__ = ["CELLS_MAX", "Candidate", "Distances", "candidates", "cell_indicators"]
+__all__ = ["CELLS_MAX", "Candidate", "PenalizedDistances", "candidates", "cell_indicators"]
 
 _MEAN_NOISE = math.sqrt(2 / math.pi)
 """Mean of the absolute value of a standard normal variable."""
@@ -49,7 +49,7 @@ class Candidate:
     penalty: int
 
 
-class Distances(OfSums):
+class PenalizedDistances(OfSums):
     r"""Distance :math:`\|T - E\|_1` of each candidate table T from its expectation E, minus a public penalty.
 
     A row is in one cell of a table at most. One that comes or goes moves its distance by 1, one that changes by 2.

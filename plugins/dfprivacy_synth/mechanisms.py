@@ -15,7 +15,7 @@ from dfprivacy.estimates import check_squares
 from dfprivacy.features import OneHot, RowFeatures, Stack
 from dfprivacy.schema import Column
 from dfprivacy.statistics import gaussian_scale
-from dfprivacy_synth.cliques import CELLS_MAX, Distances, candidates, cell_indicators
+from dfprivacy_synth.cliques import CELLS_MAX, PenalizedDistances, candidates, cell_indicators
 from dfprivacy_synth.coding import (
     CODES,
     Coding,
@@ -117,7 +117,7 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
     True
     """
     columns = _columns_of(curator, columns, target)
-    d, numbers = len(columns), [column for column in columns if _numeric(column)]
+    d, numbers = len(columns), [column for column in columns if _is_numeric(column)]
     tables = max(d - 1, 0)
     first = _single_columns_share(curator, d) if tables else Fraction(1, 1 + bool(numbers))
     free = _is_public(curator, numbers) or not numbers  # they come exact, beside the plan
@@ -125,7 +125,7 @@ def synth(curator: Curator, columns: tuple[Column, ...] | None = None, *, target
     each = (1 - first - 2 * finer - _CHOSEN) / tables if tables else Fraction(0)
 
     counted = Stack(
-        *(interval_counts(c, even_edges(c)) if _numeric(c) else value_counts(c) for c in columns),
+        *(interval_counts(c, even_edges(c)) if _is_numeric(c) else value_counts(c) for c in columns),
         *(IntegerIndicator(c, _WHOLE) for c in numbers),
     )
     planned: list[tuple[Any, Fraction]] = [(counted, first)]
@@ -222,7 +222,7 @@ def _is_public(curator: Curator, columns: Sequence[Column]) -> bool:
     return agreed and all(column.public for column in columns)
 
 
-def _numeric(column: Column) -> bool:
+def _is_numeric(column: Column) -> bool:
     return column.categories is None
 
 
@@ -248,14 +248,14 @@ def _codings(
     again: Sequence[Callable[[RowFeatures], NoisyValue]],
 ) -> tuple[tuple[Coding, ...], tuple[NoisyTable, ...], float]:
     """Return the coding and noisy counts of each column, and the public or noisy number of rows."""
-    parts, numbers = noisy.parts, [column for column in columns if _numeric(column)]
+    parts, numbers = noisy.parts, [column for column in columns if _is_numeric(column)]
     noise = float(parts[0].scales.max())
     rows = float(curator.size or 0) or _estimated_rows([part.values for part in parts[: len(columns)]])
     wholes = dict(zip(numbers, parts[len(columns) :], strict=True))
     edges: dict[Column, Array] = {}
     whole: dict[Column, bool] = {}
     for column, part in zip(columns, parts, strict=False):
-        if _numeric(column):
+        if _is_numeric(column):
             there = part.values[:-1].sum()
             least = max(_MOSTLY * there, _MANY * noise)
             whole[column] = bool(
@@ -325,7 +325,7 @@ def _measure_tables(
         if not tried:
             break
         public = all(coded[place].public for each in tried for place in each.clique.columns)
-        clique = tried[0 if public else select(Distances(coded, tried))].clique
+        clique = tried[0 if public else select(PenalizedDistances(coded, tried))].clique
         noisy = measure(cell_indicators(coded, clique.columns))
         cliques.append(clique)
         tables.append(NoisyTable(clique.columns, noisy.values, _variance(noisy)))

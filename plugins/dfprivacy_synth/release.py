@@ -246,7 +246,7 @@ class Synth(Release):
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
-        """Limits of each numeric column, within its bounds, beyond which noise hides any rows."""
+        """Interval of each numeric column, within its bounds, outside of which noise hides all rows."""
         return {code.name: (code.values[0], code.values[-1]) for code in self._codes if code.numeric}
 
     def knows(self, *columns: str) -> bool:

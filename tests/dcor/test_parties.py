@@ -25,7 +25,7 @@ from dfprivacy_dcor import DistanceMessage, Estimate, ProjectionMessage, SharedC
 from dfprivacy_dcor.angles import PLACES, Angles, best_half_width
 from dfprivacy_dcor.message import checked_message
 from dfprivacy_dcor.paper import Projections, kenthapadi_scale
-from dfprivacy_dcor.points import Line, covariance_u, on_grid
+from dfprivacy_dcor.points import Line, covariance_u, round_to_grid
 from dfprivacy_dcor.spaces import unit_vectors
 
 COUNT = itertools.count()
@@ -192,7 +192,7 @@ def test_the_lower_bound_holds(relation, least):
     x = rng.uniform(-1, 1, n)
     y = {"line": x, "parabola": x**2, "wave": np.sin(2 * np.pi * x), "none": rng.uniform(-1, 1, n)}[relation]
     y = np.clip(y + 0.1 * rng.normal(size=n), -1.5, 1.5)
-    sides = [Line(on_grid(each, 20), 20) for each in (x / 2 + 0.5, y / 3 + 0.5)]
+    sides = [Line(round_to_grid(each, 20), 20) for each in (x / 2 + 0.5, y / 3 + 0.5)]
     covariance, *variances = (float(covariance_u(*pair)) for pair in (sides, 2 * sides[:1], 2 * sides[1:]))
     truth = covariance / math.sqrt(math.prod(variances))
     alice, bob = party({"x": x}), party({"y": y})

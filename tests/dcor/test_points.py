@@ -23,7 +23,7 @@ from dfprivacy_dcor.points import (
     covariance_u,
     distance_statistics,
     grid_bits,
-    on_grid,
+    round_to_grid,
     squared_covariance,
 )
 from dfprivacy_dcor.spaces import kernel_space, metric_space, rounding_error, sphere_constant
@@ -70,8 +70,8 @@ def test_tables_with_known_numbers(x, y, known):
 def test_int64_agrees_with_all_pairs(n):
     """The sums over pairs that both grow agree with the definition, ties included."""
     rng, bits = np.random.default_rng(n), grid_bits(n)
-    x = Line(on_grid(np.round(rng.random(n) * 7) / 7, bits), bits)
-    y = Line(on_grid(rng.random(n) ** 2, bits), bits)
+    x = Line(round_to_grid(np.round(rng.random(n) * 7) / 7, bits), bits)
+    y = Line(round_to_grid(rng.random(n) ** 2, bits), bits)
     a, b = (np.abs(np.subtract.outer(s.values, s.values)) / 2**bits for s in (x, y))
 
     found = [float(covariance(x, y)), float(covariance(x, x))]
@@ -83,7 +83,7 @@ def test_every_pair_of_spaces_agrees_with_all_pairs_of_rows():
     """Lines, labels and points have the five numbers of their definition."""
     rng = np.random.default_rng(2)
     x, codes = rng.random((200, 3)), rng.integers(0, 4, 200)
-    lines = Lines(tuple(Line(on_grid(column, 20), 20) for column in x.T), (1.0, 2.0, 0.5))
+    lines = Lines(tuple(Line(round_to_grid(column, 20), 20) for column in x.T), (1.0, 2.0, 0.5))
 
     for one, other in itertools.product([lines, Labels(codes, 4), Points(x)], repeat=2):
         a, b = one.distances(slice(200)), other.distances(slice(200))

@@ -15,7 +15,7 @@ from dfprivacy_dcor.angles import PLACES, DistanceMessage
 from dfprivacy_dcor.paper import ProjectionMessage, Projections
 from dfprivacy_dcor.parties import MessageStatistics
 from dfprivacy_dcor.spaces import KernelSpace, kernel_factor, kernel_space, metric_space
-from dfprivacy_dcor.statistics import CandidateScores, Deviation, PairStatistics, largest_changes
+from dfprivacy_dcor.statistics import CandidateScores, DistanceDeviation, PairStatistics, largest_changes
 
 NOTHING: frozenset[str] = frozenset()
 X = Column("x", bounds=(-3.0, 1.5), fill=-0.75)
@@ -113,7 +113,7 @@ def test_of_all_tables_none_moves_more(gaps, x, y, values, first):
         *((PairStatistics(of(W), of(Y), n), n, 1) for n in (4, 5, 100)),
         (PairStatistics(of(W, Z), of(Y, X), 10), 10, math.sqrt(1.5)),
         (CandidateScores([of(W), of(Z)], of(Y), 10), 10, 1),
-        (Deviation(of(W, Z), 10), 10, 1),
+        (DistanceDeviation(of(W, Z), 10), 10, 1),
     ],
 )
 def test_a_lone_row_moves_by_all_that_is_claimed(search, statistic, n, first):
@@ -195,15 +195,15 @@ SEARCHED = {  # a statistic, its rows, the norm, and how much of the claim is re
         CandidateScores([omitting(Z), omitting(PUBLIC_X), omitting(G)], omitting(Y), 5), 5, 2, 0.5,
     ),
     **{
-        f"the deviation of {name}": (Deviation(of(*columns), 6), 6, 1, 0.4 if HUGE in columns else 0.9)
+        f"the deviation of {name}": (DistanceDeviation(of(*columns), 6), 6, 1, 0.4 if HUGE in columns else 0.9)
         for name, columns in {"a line": [X], "categories": [G], "two": [OTHER], "half public": [HUGE, Z]}.items()
     },
     **{
-        f"the deviation of {name} with gaps": (Deviation(omitting(*columns), 6), 6, 1, 0.4)
+        f"the deviation of {name} with gaps": (DistanceDeviation(omitting(*columns), 6), 6, 1, 0.4)
         for name, columns in {"a line": [X], "categories": [G], "two": [OTHER], "public": [PUBLIC_X, Z]}.items()
     },
-    "the deviation of a gaussian": (Deviation(kernel(W), 6), 6, 1, 0.9),
-    "the deviation of categories of a kernel with gaps": (Deviation(kernel(G, omit=True), 6), 6, 1, 0.7),
+    "the deviation of a gaussian": (DistanceDeviation(kernel(W), 6), 6, 1, 0.9),
+    "the deviation of categories of a kernel with gaps": (DistanceDeviation(kernel(G, omit=True), 6), 6, 1, 0.7),
     **{f"shown of {scale:g}": (MessageStatistics(message_of_projections(6, 1, scale), of(Y)), 6, 1, 0.5)
        for scale in (1e-150, 1e150)},
     "shown with categories": (MessageStatistics(message_of_projections(6), of(G)), 6, 1, 0.5),

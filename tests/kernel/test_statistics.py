@@ -24,7 +24,7 @@ from dfprivacy_kernel.embedding import (
     sums_and_products,
     weighted_sums,
 )
-from dfprivacy_kernel.moments import TwoSampleMoments, max_difference
+from dfprivacy_kernel.moments import TwoSampleMoments, max_feature_difference
 from dfprivacy_kernel.statistics import (
     CovarianceMoments,
     PairedSeparation,
@@ -169,7 +169,7 @@ def test_no_feature_moves_farther_than_it_can(kind):
     """Any one feature of two rows differs by the stated most at most, and by nearly as much."""
     embedding = make_embedding(kind, PLANE, [1.0], location_points(PLANE, None, 20), mapped=False)
     found = embedded(embedding, batch(np.random.default_rng(6).uniform(-3, 3, (300, 2))))
-    most = max_difference(kind, found.shape[1])
+    most = max_feature_difference(kind, found.shape[1])
 
     assert 0.8 * most <= np.ptp(found, axis=0).max() <= most * (1 + 1e-4)
 

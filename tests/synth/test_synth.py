@@ -17,7 +17,7 @@ from scipy import stats
 
 import dfprivacy as dp
 from dfprivacy.testing import seeded_noise
-from dfprivacy_synth.cliques import Candidate, Distances
+from dfprivacy_synth.cliques import Candidate, PenalizedDistances
 from dfprivacy_synth.coding import Coding, quantile_edges
 from dfprivacy_synth.model import Clique, Model, NoisyTable, make_consistent, margin
 
@@ -355,7 +355,7 @@ def test_distances_move_by_one_row():
     rng = np.random.default_rng(1)
     cliques = [Clique((0, 1), ()), Clique((1, 2), ()), Clique((2,), (0, 1))]
     expected = [rng.integers(0, 3, [2] * len(clique.columns)).astype(float) for clique in cliques]
-    distances = Distances(columns, [Candidate(*each, 2) for each in zip(cliques, expected, strict=True)])
+    distances = PenalizedDistances(columns, [Candidate(*each, 2) for each in zip(cliques, expected, strict=True)])
     every = [*itertools.product((0, 1), repeat=3)]
 
     def value(rows):
