@@ -85,10 +85,10 @@ def dcor(
     -----
     **Privacy.** Pure ε-differential privacy for tables that differ in the content of one row. The distance
     covariance s_xy, the distance standard deviations s_x, s_y and the mean distances m_x, m_y (square roots of
-    V-statistics, and means) of the complete rows, times their share of the n rows, each change by at most 2(n-1)/n² times the
-    diameters when one row does; s_xy by √1.5 of that if both sides have several Euclidean columns or categories.
-    They are released with discrete Laplace noise for their joint sensitivity, which the share does not raise; all
-    else is post-processing.
+    V-statistics, and means) of the complete rows, times their share of the n rows, each change by at most 2(n-1)/n²
+    times the diameters when one row does; s_xy by √1.5 of that if both sides have several Euclidean columns or
+    categories. They are released with discrete Laplace noise for their joint sensitivity, which the share does not
+    raise; all else is post-processing.
 
     **Statistics.** The interval is guaranteed for the R of the complete rows. The null distribution is an
     approximation for many rows, a little wider than the limit up to a level of .05: at 5% it rejects in .040 to

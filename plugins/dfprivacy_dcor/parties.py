@@ -369,8 +369,8 @@ def dcor_with(
     **Privacy.** Pure ε-differential privacy of this table's rows. Given the message, the distance covariance with
     its features f changes by at most :math:`\frac{2}{n} \max_i |f_i - \bar f| \sqrt D` when one row does, or twice
     that where rows may be left out, the distance standard deviation and mean distance by 2(n-1)/n² D; they are
-    released with discrete Laplace noise. The message was paid for by the other party: somebody who is a row of both tables
-    loses both epsilons in all.
+    released with discrete Laplace noise. The message was paid for by the other party: somebody who is a row of both
+    tables loses both epsilons in all.
 
     **Statistics.** The harmonics that a message leaves out add to the squared distance covariance, and nothing in
     the message bounds them, so the answer has a lower confidence bound and no upper one. The bound includes the

@@ -26,9 +26,9 @@ from dfprivacy.features import Fourier, Nystrom, ProductKernel, gaussian_frequen
 from dfprivacy.testing import seeded_noise
 from dfprivacy_dcor.inference import NoisyStatistics
 from dfprivacy_dcor.paper import ProjectionMessage, Projections, kenthapadi_scale
-from dfprivacy_dcor.points import Points, five_numbers
+from dfprivacy_dcor.points import Points, distance_statistics
 from dfprivacy_dcor.spaces import metric_space, unit_vectors
-from dfprivacy_dcor.statistics import FiveNumbers, largest_values
+from dfprivacy_dcor.statistics import PairStatistics, largest_values
 from dfprivacy_gmm import GaussianClassifier
 from dfprivacy_kme import simplex
 from dfprivacy_kme.embedding import Space
@@ -333,7 +333,7 @@ def halves(name: str) -> tuple[Array, Array, str]:
 
 def squared(x: Array, y: Array) -> tuple[Array, float, Array]:
     """The five numbers, R² without bias, and both distance variances without bias."""
-    five, n, sums = five_numbers(Points(x), Points(y)), len(x), []
+    five, n, sums = distance_statistics(Points(x), Points(y)), len(x), []
     # from V- to U-statistics: S1, S2 and S3 follow from sums of rows, which pairs of blocks give
     for z in (x, y):
         blocks = [Points(z).distances(slice(at, at + 500)).sum(axis=1) for at in range(0, n, 500)]
@@ -392,7 +392,7 @@ def angles(x: Array, y: Array, epsilon: float, rng: Rng) -> float:
 def central(x: Array, y: Array, five: Array, epsilon: float, rng: Rng) -> float:
     """R² within one table, as `dcor` gives it."""
     one, other = metric_space(columns_of(x), "euclidean"), metric_space(columns_of(y, "y"), "euclidean")
-    scales = 1 / (FiveNumbers(one, other, len(x)).weights * epsilon)
+    scales = 1 / (PairStatistics(one, other, len(x)).weights * epsilon)
     noisy = five - [0, 0, 0, one.diameter, other.diameter] + rng.laplace(size=5) * scales
     return NoisyStatistics((*noisy, 1.0), (*scales, 0.0), len(x), largest_values(one, other)).corrected
 
