@@ -62,7 +62,7 @@ class MessageStatistics(CompleteRowStatistics):
 
     def __init__(self, message: Message, y: Space) -> None:
         self.y, self.parts, n = y, message.parts(), message.rows
-        change = math.sqrt(self._max_distance(n) * y.diameter)
+        change = math.sqrt(self._max_squared_change(n) * y.diameter)
         if not _MIN_CHANGE < change < _MAX_CHANGE:
             raise ArgumentError(
                 "The rows of the message are all equal, or its numbers are too large or too small for float64.",
@@ -82,8 +82,8 @@ class MessageStatistics(CompleteRowStatistics):
             n,
         )
 
-    def _max_distance(self, n: int) -> float:
-        """Return an upper bound of a row's squared distance from the mean of any subset of the message's rows."""
+    def _max_squared_change(self, n: int) -> float:
+        """Return the squared sensitivity of the distance covariance to one row, divided by the diameter of y."""
         reach = np.zeros(n)
         for part in self.parts:
             far = part.squares

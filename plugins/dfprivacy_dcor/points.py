@@ -82,7 +82,7 @@ class Line:
 
     @property
     def size(self) -> int:
-        """Number of rows n."""
+        """Number of points, one for each row."""
         return len(self.values)
 
     @cached_property
@@ -106,7 +106,7 @@ class Line:
 
     @property
     def mean(self) -> float:
-        """Mean distance m of two rows, as a fraction of the width of the bounds."""
+        """Mean distance of two points, as a fraction of the width of the bounds."""
         return float(Fraction(self.total, self.size**2 << self.bits))
 
 
@@ -294,7 +294,7 @@ Rows = Lines | Labels | Points
 
 
 def distance_statistics(x: Rows, y: Rows) -> NDArray[np.float64]:
-    """Compute distance covariance, both distance standard deviations and both mean distances of two columns.
+    """Compute distance covariance, standard deviations and mean distances of the same rows in two metric spaces.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ class DistanceCorrelation(_NoisyResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HSIC(_NoisyResult):
-    """The Hilbert-Schmidt independence criterion of columns x with columns y, and a test of independence.
+    """Hilbert-Schmidt independence criterion of columns x with columns y, and a test of independence.
 
     Attributes
     ----------

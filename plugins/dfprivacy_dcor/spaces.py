@@ -133,7 +133,7 @@ class Space:
         return self.omit and any(c.name not in public and not self._always_filled(c) for c in self.columns)
 
     def _always_filled(self, column: Column) -> bool:
-        """Return whether a fill value is declared for the missing values of a column."""
+        """Return whether missing values of a column are filled, so that they make no row incomplete."""
         return column.filled and (column.other or self.metric != "discrete")
 
     def complete(self, batch: Any) -> NDArray[np.bool_]:
@@ -294,7 +294,7 @@ _EXP_ROUNDINGS = 12  # roundings that scaling and an exponential may add to thos
 
 @dataclass(frozen=True)
 class KernelSpace(Space):
-    """Columns as a metric space with the distance 1 - k of a kernel k.
+    """Metric space of columns with the distance 1 - k of a kernel k.
 
     Attributes
     ----------
@@ -325,7 +325,7 @@ class KernelSpace(Space):
 
     @property
     def n_terms(self) -> int:
-        """Number of terms that are summed for a distance, with one more for the exponential's rounding."""
+        """Number of terms that are summed for a distance, plus 12 for the rounding errors of the exponential."""
         return len(self.columns) + _EXP_ROUNDINGS
 
     def rows(self, batch: Any) -> Points:

@@ -247,7 +247,7 @@ def _measure_contrast(
 
 
 def plan_test(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
-    """Return the expected standard error, due to noise, of the test's statistic; for ``explain``."""
+    """Return the expected standard error due to noise of the MMD or of a mean difference; for ``explain``."""
     comparison, evidence = curator.planned
     rows = comparison.groups.sizes or comparison.groups.rows
     if isinstance(evidence, MMDMeasurement) and rows:

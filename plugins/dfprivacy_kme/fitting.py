@@ -143,7 +143,7 @@ def hull_projection(
     signed: bool = False,
     fits: float = 0.0,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Project an embedding onto the convex hull of the features of all rows within the bounds.
+    """Project an embedding onto the convex hull of all rows' features, and return points and their weights.
 
     Parameters
     ----------

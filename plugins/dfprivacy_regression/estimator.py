@@ -129,7 +129,7 @@ class ReleasedClassifier(ClassifierMixin, _ReleasedEstimator):  # type: ignore[m
         return np.column_stack([1 - happens, happens])
 
     def predict(self, X: Any) -> NDArray[np.bool_]:
-        """Predict for each row whether the event has a probability above 1/2.
+        """Predict for each row whether the event has a probability of at least 1/2.
 
         Parameters
         ----------

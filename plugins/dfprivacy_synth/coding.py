@@ -42,7 +42,7 @@ _DIGITS = 6  # of a number that is drawn from an interval
 
 
 class IntegerIndicator(RowFeatures):
-    """Feature that indicates whether a number is an integer; its sum counts the rows with an integer.
+    """Feature that is `weight` for a row whose number is an integer, and 0 for all other rows.
 
     Parameters
     ----------

@@ -250,7 +250,7 @@ def test_claims_that_are_too_small_are_found_out(gaps):
             return super().value(rows) * [1, 0, 0, 0]
 
     class Centred(Covariance):
-        def _max_distance(self, n):
+        def _max_squared_change(self, n):
             return float((self.parts[0].squares * (2 / n) ** 2).max())
 
     for statistic, tries, least in (
