@@ -53,7 +53,7 @@ _LOG_TAIL = np.log(2.0) + log_ndtr(-_Z)
 
 
 def noisy_tail(value: Any, scale: Any, mean: Any, spread: Any) -> NDArray[np.float64]:
-    r"""Return the probability that :math:`\sqrt{M - v + v Z^2} + b L \ge t`, Z normal and L Laplace noise.
+    r"""Return the probability of :math:`\sqrt{M - v + v Z^2} + b L \ge t`, with Z normal and L Laplace noise.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class NoisyStatistics:
 
     @property
     def statistic(self) -> float:
-        """Test statistic: complete rows times squared distance covariance, over the product of mean distances."""
+        """Number of complete rows times squared distance covariance, divided by the product of mean distances."""
         return max(self._corrected_square, 0.0) / self._null_square if self._null_square > 0 else 0.0
 
     @property

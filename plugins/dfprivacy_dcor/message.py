@@ -412,7 +412,7 @@ def load_message(path: str | os.PathLike[str]) -> Message:
     if envelope.get("version") != _VERSION:
         raise ArgumentError(
             f"The message is of version {envelope.get('version')!r}; this program reads version {_VERSION}.",
-            "Let both parties install the same version.",
+            "Let both parties install the same version of dfprivacy.",
         )
     content = envelope.get("content")
     if not isinstance(content, str) or hashlib.sha256(content.encode()).hexdigest() != envelope.get("sha256"):

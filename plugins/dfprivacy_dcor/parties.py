@@ -214,11 +214,13 @@ def dcor_message(
     """
     x = metric_space(columns, "euclidean", nan_policy=nan_policy)
     if x.metric == "discrete":
-        raise ArgumentError("A message needs columns with bounds.", "Name columns with bounds.")
+        raise ArgumentError("dcor_message() takes numeric columns with bounds only.", "Name columns with bounds.")
     if protocol == "paper" and (harmonics is not None or length != 1):
         raise ArgumentError("harmonics= and length= need protocol='angle'.", "Omit harmonics= and length=.")
     if protocol == "angle" and calibration != "analytic":
-        raise ArgumentError("calibration= is an option of Gaussian noise.", "Use it with protocol='paper'.")
+        raise ArgumentError(
+            "calibration= is an option of protocol='paper'.", "Use protocol='paper', or omit calibration=."
+        )
     n, p = checked_rows(curator, x, nan_policy=nan_policy), len(columns)
     if harmonics is None:
         harmonics = (1, 3) if n * curator.epsilon**2 >= _HARMONICS_FROM and p == 1 and protocol == "angle" else (1,)
@@ -226,7 +228,7 @@ def dcor_message(
         type(k) is int and 0 < k <= HARMONIC_MAX and k % 2 for k in harmonics
     )
     if not odd or not harmonics or len(set(harmonics)) < len(harmonics):
-        raise ArgumentError(f"harmonics={harmonics!r} must be odd integers.", "Use (1,) or (1, 3).")
+        raise ArgumentError(f"harmonics={harmonics!r} must be different odd integers.", "Use (1,) or (1, 3).")
     count = blocks if blocks is not None else (1 if p == 1 else _BLOCKS)
     if count * len(harmonics) * ROWS_MIN > n or (p == 1 and count > 1):
         raise ArgumentError(
@@ -425,7 +427,9 @@ def conclude_dcor_with(
     denominator = message.share * share * message.spread * max(deviation, 2 * scales[1])
     notes = [*message.remarks]
     if len(message.columns) > 1:
-        notes.append(f"the bound is for the message's {len(message.directions)} directions, not for all directions")
+        notes.append(
+            f"the lower bound holds for the message's {len(message.directions)} directions, not for all directions"
+        )
     if not (message.informative and deviation >= SEEN * scales[1]):
         notes.append(UNINFORMATIVE)
     return SharedCorrelation(

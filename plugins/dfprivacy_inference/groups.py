@@ -88,7 +88,7 @@ class Effect(Inference):
         return np.asarray((ndtr(z) * self.weights).sum(axis=-1))
 
     def interval(self, confidence: float = 0.95, alternative: Alternative = "two-sided") -> tuple[Array, Array]:
-        """Return the confidence interval of the effect: the values that the test does not reject."""
+        """Return the confidence interval of the effect, which holds the values that the test does not reject."""
         low, high = np.clip(super().interval(confidence, alternative), 0.0, 1.0)
         return low, high
 

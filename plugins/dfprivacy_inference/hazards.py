@@ -381,9 +381,7 @@ def _has_infinite_end(ratio: Mapping[str, float], alternative: Alternative) -> b
 def _notes(tables: TwoLifeTables, *, is_open: bool) -> tuple[str, ...]:
     """Return notes on the reliability of the hazard ratio."""
     if is_open:
-        return (
-            "Uninformative: the noise hides the numbers at risk. Use more epsilon or rows, or wider intervals.",
-        )
+        return ("Uninformative: the noise hides the rows at risk. Use more epsilon or rows, or wider intervals.",)
     found, notes = tables.log_ratio_inference, []
     if not tables.sizes_exceed_noise:
         notes.append(

@@ -266,7 +266,7 @@ def conclude_mcnemar(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> McNemar:
-    """Compute the test from the noisy numbers of the two kinds of discordant rows."""
+    """Compute the result of McNemar's test from the noisy numbers of both kinds of discordant rows."""
     found = infer(measured, discordant_share)
     p = float(found.pvalue(EVEN, alternative))
     low, high = map(share_of_angle, found.interval(confidence, alternative))

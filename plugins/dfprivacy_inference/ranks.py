@@ -263,7 +263,7 @@ class KruskalWallis(TestWithoutInterval):
 
 
 def measure_rank_sum(curator: Curator, scores: Scores, by: Column, pair: tuple[Any, ...]) -> TwoGroups:
-    """Measure the rank sum of the first of two groups, the group sizes and the amount of ties, with noise.
+    """Measure, with noise, the rank sum of the first of two groups, the group sizes and the amount of ties.
 
     Parameters
     ----------
@@ -463,7 +463,7 @@ def conclude_mannwhitneyu(
     confidence: Probability = 0.95,
     shapes: Shapes = "similar",
 ) -> MannWhitney:
-    """Compute the test from the noisy rank sum."""
+    """Compute the result of the Mann-Whitney U test from the noisy rank sum."""
     told = rank_test_fields(measured, by, chosen_groups(by, groups), alternative, alpha, confidence, shapes)
     first, second = measured.sizes
     return MannWhitney(
@@ -566,7 +566,7 @@ def conclude_kruskal(
     nan_policy: NanPolicy,
     alpha: Probability = 0.05,
 ) -> KruskalWallis:
-    """Compute the test from the noisy largest rank sum T of any union of groups."""
+    """Compute the result of the test from the noisy rank sum T, the largest of all unions of groups."""
     kept, counts, p = chosen_groups(by, groups, most=None), measured.counts, measured.pvalue()
     missing = error = None
     if measured.n is not None and counts is not None and are_all_categories(by, kept):
@@ -685,7 +685,7 @@ def conclude_survival_test(
     alpha: Probability = 0.05,
     confidence: Probability = 0.95,
 ) -> SurvivalTest:
-    """Compute the test from the noisy sum of Gehan's scores."""
+    """Compute the result of the survival test from the noisy sum of Gehan's scores."""
     told = rank_test_fields(measured, by, chosen_groups(by, groups), alternative, alpha, confidence)
     return SurvivalTest(
         column=time.name,

@@ -333,7 +333,7 @@ def conclude_wilcoxon(
     alternative: Alternative = "two-sided",
     alpha: Probability = 0.05,
 ) -> Wilcoxon:
-    """Compute the test from the noisy sum of signed ranks or of signs."""
+    """Compute the result of the test from the noisy sum of signed ranks or of signs."""
     if measured.ranks:
         found = measured.effect()
         p, effect = float(found.pvalue(0.5, alternative)), float(found.estimate)

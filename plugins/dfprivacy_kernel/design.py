@@ -154,7 +154,7 @@ class Groups:
         return Sample(embedding, rows, first, second), complete[first] & complete[second]
 
     def samples(self, rows: Batch, embedding: Embedding, *, paired: bool) -> list[Sample]:
-        """Return the differences of complete pairs or, if not `paired`, the complete rows of each group."""
+        """Return a list: the differences of complete pairs or, if not `paired`, each group's complete rows."""
         if paired:
             every, complete = self.pair_differences(rows, embedding)
             return [every.subset(complete)]

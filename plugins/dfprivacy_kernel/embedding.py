@@ -349,7 +349,7 @@ class Sample:
         return replace(self, first=self.first[chosen], second=second)
 
     def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of rows: a slice, and features as integer multiples of 2^-26, shape (rows, M)."""
+        """Yield blocks of rows, each as a slice and as features in integer multiples of 2^-26, shape (rows, M)."""
         for start in range(0, self.size, _BLOCK_ROWS):
             at = slice(start, min(start + _BLOCK_ROWS, self.size))
             steps = self.embedding.integer_features(self.batch.take(self.first[at]))

@@ -181,7 +181,7 @@ def exact_power(
 
 
 def mean_over_noisy_variance(f: Callable[[Array], Array], k: float, rates: Sequence[float] | Array) -> float:
-    r"""Compute the mean of f(noisy standard deviation), given that the noisy variance is positive.
+    r"""Compute the mean of a function f of the noisy standard deviation, given a positive noisy variance.
 
     Parameters
     ----------

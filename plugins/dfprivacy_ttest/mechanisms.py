@@ -169,7 +169,7 @@ def conclude_ttest(
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
 ) -> TTest:
-    """Compute the t-test from the noisy sums, in the units of the column."""
+    """Compute the result of the t-test from the noisy sums, in the units of the column."""
     return ttest_result(
         measured if isinstance(measured, NoisyWeighted) else noisy_moments(measured, column, queries),
         column=column.name,
@@ -285,7 +285,7 @@ def conclude_ztest(
     confidence: Probability = 0.95,
     nan_policy: NanPolicy,
 ) -> TTest:
-    """Compute the z-test from the noisy sums, in the units of the column."""
+    """Compute the result of the z-test from the noisy sums, in the units of the column."""
     return ttest_result(
         noisy_moments(measured, column),
         column=column.name,

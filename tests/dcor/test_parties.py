@@ -218,7 +218,11 @@ def test_columns_of_any_kind_are_answered(spoil):
     plane = alice.dcor_message(["x", "w"], protocol="paper", epsilon=5, delta=0.01)
 
     assert all(any("uninformative" in note for note in each.notes) for each in found)
-    assert bob.dcor_with(plane, "y", epsilon=1).notes[1].startswith("the bound is for the message's 10 directions")
+    assert (
+        bob.dcor_with(plane, "y", epsilon=1)
+        .notes[1]
+        .startswith("the lower bound holds for the message's 10 directions")
+    )
     for value in (0.3, 1e6 / 3, 0.0):
         same = noiseless(np.linspace(0, 1, 300)).estimate(np.full(300, value), permutations=99, seed=1)
         assert (same.pvalue, same.rejected, same.squared, same.covariance) == (1.0, False, 0.0, 0.0)
@@ -578,8 +582,8 @@ ONES, DEAR = [*range(20)], {**ASKED, "epsilon": 10**5}
         (written(**PAPER, harmonics=[1]), "protocol=.angle."),
         (written(**PAPER, split=1), "neither"),
         (written(**{**PAPER, "delta": 0}), "delta"),
-        (written(calibration="kenthapadi"), "calibration= is an option of Gaussian"),
-        (written(columns="g"), "A message needs columns with bounds"),
+        (written(calibration="kenthapadi"), "calibration= is an option of protocol"),
+        (written(columns="g"), "takes numeric columns with bounds"),
         *((written(harmonics=harmonics), "odd") for harmonics in ([2], [], [1, 1])),
         (written(length=0), "length"),
         (written(blocks=3), "blocks"),
