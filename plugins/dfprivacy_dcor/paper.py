@@ -252,7 +252,7 @@ class ProjectionMessage(Message):
 
 
 def line_on_grid(values: NDArray[np.float64]) -> tuple[Line, float]:
-    """Return public numbers rounded to a grid between their minimum and maximum, and the width of the grid."""
+    """Return public numbers rounded to a grid from their minimum to their maximum, and the width of this range."""
     low, width = float(values.min()), float(np.ptp(values))
     bits = grid_bits(len(values))
     return Line(round_to_grid((values - low) / (width or 1.0), bits), bits), width

@@ -155,7 +155,7 @@ class TwoGroups:
         return taper(self.n, most, SIZES * self.sized)
 
     def _sizes(self, one: Array, two: Array) -> tuple[Array, Array]:
-        """Return the group sizes from the noisy numbers; groups whose sizes were not measured count as equal."""
+        """Return the group sizes from the noisy numbers; groups whose sizes were not measured get equal sizes."""
         if self.n is None:
             return np.maximum(one, _MIN_ROWS), np.maximum(two, _MIN_ROWS)
         if self.rows is not None:
@@ -183,7 +183,7 @@ class TwoGroups:
         return np.clip(left, _SPREAD_SLACK * self.scales[3], most)
 
     def effect(self, shapes: Shapes = "similar", draws: int = DRAWS) -> Effect:
-        """Infer the effect A = P(X > Y) + P(X = Y)/2; groups whose sizes were not measured count as equal.
+        """Infer the effect A = P(X > Y) + P(X = Y)/2; groups whose sizes were not measured get equal sizes.
 
         Parameters
         ----------

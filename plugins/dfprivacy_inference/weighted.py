@@ -55,7 +55,7 @@ class EffectiveCounts:
         return self._counts(self.sums.estimate)
 
     def draws(self, draws: int = DRAWS) -> tuple[Counts, Array]:
-        """Return random draws of the effective counts without noise given the release, and their weights."""
+        """Return draws of the effective counts without noise, given the noisy sums, and the draws' weights."""
         exact, weights = self.sums.draws(draws)
         return self._counts(exact), weights
 

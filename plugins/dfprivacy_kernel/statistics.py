@@ -326,7 +326,7 @@ class PermutedMMD(GroupStatistic, OfPermutations):
         return length
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:  # noqa: ARG002
-        """Return an upper bound of the change of each statistic by one row."""
+        """Return an upper bound of the change that one row makes in each of the B + 1 statistics."""
         if not self.groups.group_is_fixed(relation, public) or not (self.groups.sizes or self.groups.rows):
             return math.inf
         if self.groups.sizes is not None:
@@ -391,7 +391,7 @@ class WhitenedMMD(PermutedMMD):
         return length
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Return an upper bound of the change of each statistic by one row."""
+        """Return an upper bound of the change that one row makes in each of the B + 1 statistics."""
         plain = super().sensitivity(relation, norm, public)
         if plain in {0.0, math.inf}:
             return plain
@@ -499,5 +499,5 @@ class SignFlips(PairedSeparation, OfPermutations):
         return length / self.groups.divisors[0]
 
     def sensitivity(self, relation: str, norm: float, public: frozenset[str]) -> float:
-        """Return an upper bound of the change of each statistic by one pair."""
+        """Return an upper bound of the change that one pair makes in each of the B + 1 statistics."""
         return super().sensitivity(relation, norm, public) / self.groups.divisors[0]

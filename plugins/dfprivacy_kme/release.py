@@ -101,7 +101,7 @@ class KME(WeightedPoints):
         return self.beta, self.noise_standard_error
 
     def deviation(self, rows: object) -> NDArray[np.float64]:
-        """Return the standard deviation of the noise in the embedding at public rows.
+        """Return the standard deviation of the noise in the embedding's values at public rows.
 
         Parameters
         ----------

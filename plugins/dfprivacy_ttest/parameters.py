@@ -26,7 +26,7 @@ Queries = Literal["jointly", "separately"]
 
 
 def mean_parameter(groups: int, *, sigma: float | None = None, equal_var: bool = False) -> Parameter:
-    """Return a function of moments: the tested mean or difference of means, its variance and degrees of freedom.
+    """Return a function of moments: the mean or difference of means, its variance and degrees of freedom.
 
     Parameters
     ----------

@@ -367,7 +367,7 @@ def draw_values(
     spread: Annotated[float, Range(1e-12, 1e300)] | None = None,
     first: Probability | None = None,
 ) -> dict[str, Any]:
-    """Draw normal values whose group means, or mean and popmean, differ by `effect` standard deviations."""
+    """Draw normal values; the group means, or mean and popmean, differ by `effect` standard deviations."""
     if by is not None:
         return groups_in_steps(rng, n, column, by, groups, effect, spread, first) | equal_weights(n, weights)
     sd = assumed_sd(column, sigma if spread is None else spread)
