@@ -90,9 +90,13 @@ class Explanation:
 
     def _facts(self) -> list[tuple[str, str]]:
         afford = "can" if self.left <= self.largest else "CANNOT"
-        spared = f", of which {self.left:g} is left to pay" if self.left < self.epsilon else ""
+        price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
+        if not self.left:
+            price = f"nothing, by what was paid before (otherwise {price})"
+        elif self.left < self.epsilon:
+            price = f"{price}; {self.left:g} is left to pay, as the rest was paid before"
         return [
-            ("price", f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "") + spared),
+            ("price", price),
             *([("of", self.sample)] if self.sample else []),
             *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
             *([("may measure more", f"without data, the plan ended here with {self.ended}")] if self.ended else []),

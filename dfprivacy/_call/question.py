@@ -217,23 +217,23 @@ class Question(Call):
             epsilon=float(self.epsilon),
             delta=float(self.delta) if gaussian or sample or void else 0.0,
             left=float(self.epsilon - spared),
-            measurements=tuple(planner.measured),
+            measurements=tuple(each for each in planner.measured if each.reused or spared < self.epsilon),
             ended="" if void is None else type(void).__name__,
             sample=""
             if sample is None
             else f"{sample}, on which the question has epsilon {float(self.spending[0]):g}",
             sampling="" if sample is None else sample.sampling,
-            find=lambda: self._planner_findings(planner),
+            find=lambda: self._planner_findings(planner, advise=spared < self.epsilon),
             afford=lambda: float(account.largest(*about)),
         )
 
-    def _planner_findings(self, planner: Planner) -> Mapping[str, Any]:
+    def _planner_findings(self, planner: Planner, *, advise: bool) -> Mapping[str, Any]:
         """Return the findings of the mechanism's planner, such as expected errors, and advice on finding bounds."""
         found: Mapping[str, Any] = {}
         if self.mechanism.planner is not None and planner.measured:
             with name_mechanism_in_errors(self.mechanism):
                 found = self.mechanism.planner(planner, **self.arguments)
-        return {**found, **recommend_bounds(self, planner, found)}
+        return {**found, **(recommend_bounds(self, planner, found) if advise else {})}
 
     def _plan_table(
         self, table: Table, kept: ResultCache | None = None
