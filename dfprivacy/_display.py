@@ -149,7 +149,7 @@ class DisplayMixin:
         return [(name, self._for_sample(text)) for name, text in rows]
 
     def _for_sample(self, text: str) -> str:
-        """Replace the table by the sample in a text, if a secret sample was asked."""
+        """Write "this sample" for "this table" in a text, if the answer is about a secret sample."""
         sample = bool(self.privacy and self.privacy.sample) or (self.covers or "").endswith("sample")
         return name_sample(text) if sample else text
 
@@ -227,7 +227,7 @@ class DisplayMixin:
 
     @property
     def _has_tidy_rows(self) -> bool:
-        """Whether HTML shows the rows of `to_frame`: if the class defines them, and no grid."""
+        """Whether HTML shows the rows of `to_frame`: if the class overrides `_tidy` and has no grid."""
         return type(self)._tidy is not DisplayMixin._tidy and self._grid() is None  # noqa: SLF001 - of our own kind
 
     def __repr__(self) -> str:
@@ -240,7 +240,7 @@ class DisplayMixin:
         return f'<div style="overflow-x:auto">{paragraph(self._qualified_sentence)}{tables}</div>'
 
     def _write_captioned(self, write: Callable[[Grid, str, str], str], between: str = "") -> str:
-        """Return all grids as text by `write`; the caption of the first has the question, of the last the price."""
+        """Return all grids as text by `write`: the first is captioned by the question, the last by the price."""
         grids, about = self._page_grids(), f"About this {type(self).__name__}"
         paid = str(self.privacy) if self.privacy else ""
         return between.join(
@@ -293,7 +293,7 @@ def _wrap_text(text: str) -> list[str]:
 
 
 def after_colon(sentence: str) -> str:
-    """Return a sentence that can follow a colon: "The" and "This" at its start become lower case."""
+    """Return a sentence to follow a colon, with "The" or "This" at its start in lower case."""
     return f"t{sentence[1:]}" if sentence.startswith(("The ", "This ")) else sentence
 
 
@@ -323,7 +323,7 @@ def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: DisplayMixin) -> Gr
 
 
 def _field_values(columns: Mapping[str, Any]) -> list[Any]:
-    """Return the values of columns, without None, True and False, which equal many other fields."""
+    """Return the values of columns that can identify a field: not None, True or False, which many fields share."""
     return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
 
 

@@ -82,7 +82,7 @@ def _unlock_properties() -> None:
                     attribute.lock = threading.RLock()  # type: ignore[attr-defined]
 
 
-def _imports_elsewhere() -> bool:
+def _other_threads_import() -> bool:
     """Return whether other threads are importing modules."""
     locks = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})  # of CPython
     ours = {None, threading.get_ident()}
@@ -92,7 +92,7 @@ def _imports_elsewhere() -> bool:
 def _finish_imports() -> None:
     """Wait for imports in other threads: a module that is half imported at a fork stays locked in the child."""
     end = time.monotonic() + _IMPORT_SECONDS
-    while _imports_elsewhere() and time.monotonic() < end:
+    while _other_threads_import() and time.monotonic() < end:
         time.sleep(0.001)
 
 

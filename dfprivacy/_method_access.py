@@ -122,7 +122,7 @@ class PluginMethods:
             self._target.account.name,
             plan_questions(questions, epsilon, error, explain_question),
             float(self._target.account.largest()),
-            "" if sample is None else sample.sampling,
+            "" if sample is None else sample.sampling_error_note,
             lambda one: getattr(self, one.method)(*one.args, **one.kwargs, epsilon=one.epsilon),
         )
 
@@ -201,7 +201,7 @@ class PluginMethods:
 
 
 def is_protected(value: object) -> bool:
-    """Return whether an object is a frame that was protected, and not another one with the same id."""
+    """Return whether an object is a protected frame; the id alone is not trusted, as Python reuses ids."""
     known, *_ = VIEWS.get(id(value), (None,))
     return known is not None and known() is value
 

@@ -1,4 +1,4 @@
-"""Mechanisms as methods of a view: signature, docstring, checks of the arguments, and the two functions."""
+"""Mechanisms as methods of a view: signature, docstring, checks of arguments, and calls of their functions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dfprivacy.schema.values import plain_number
 if TYPE_CHECKING:
     from dfprivacy.schema import Schema
 
-__all__ = ["MethodSignature", "Names", "check_given", "public_table"]
+__all__ = ["MethodSignature", "Names", "check_public_argument", "public_table"]
 
 Kind = Literal["numeric", "category", "columns", "any", "all"]
 Names = Kind | list[Kind] | Literal["public", "view"]
@@ -52,8 +52,8 @@ _PRICE = {
 }
 
 _HINT = (
-    "The first parameter of the second function takes the result of the first; the default of a parameter of both "
-    "stands in the first function."
+    "The first parameter of the second function receives the result of the first function. Set the default of a "
+    "parameter that both have in the first function."
 )
 
 ITEMS_MAX = 250_000
@@ -109,7 +109,7 @@ class MethodSignature:
                 "In columns= and tables=, name parameters of the function; none may be epsilon, delta or fresh.",
             )
         if self.own is not None:
-            self._check_owner_form(self.own)
+            self._store_owner_form(self.own)
         for one in parameters:
             gathers = one.kind is one.VAR_KEYWORD and one.name in own
             if one.kind not in {one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY} and not gathers:
@@ -121,14 +121,14 @@ class MethodSignature:
             if kind not in _KINDS:
                 raise PluginError(
                     f"columns= of mechanism {self.name!r} gives {parameter!r} the unknown kind {kind!r}.",
-                    'Use "numeric", "category" or "any" for one column, the same in brackets for a list of them, '
-                    '"columns" for one or several of either, "all" for any or all, '
-                    '"public" for a public one, "view" for a second view.',
+                    'Use "numeric", "category" or "any" for one column, one of these in a list for several columns, '
+                    '"columns" for one or several with bounds or categories, "all" for any columns or None for all, '
+                    '"public" for a public column, or "view" for a second view.',
                 )
         self._check_defaults(parameters)
 
-    def _check_owner_form(self, own: MethodSignature) -> None:
-        """Check the function that a data owner calls, and record that the same package installed it."""
+    def _store_owner_form(self, own: MethodSignature) -> None:
+        """Store the exact form for the table's owner; raise a `PluginError` if the method takes a second view."""
         if "view" in self.columns.values():
             raise PluginError(
                 f"Mechanism {self.name!r} takes a second view, which may have another owner.",
@@ -149,7 +149,7 @@ class MethodSignature:
                 ) from None
 
     def __call__(self, curator: Any, *args: Any, **kwargs: Any) -> Any:
-        """Return the conclusion from measurements made with a curator."""
+        """Measure with a curator, and return what the concluding function computes from the measurements."""
         call = self._call_signature.bind(*args, **kwargs)
         call.apply_defaults()
         return self.conclude(self.measure(curator, call.arguments), call.arguments)
@@ -166,7 +166,7 @@ class MethodSignature:
 
     @cached_property
     def _own_names(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Parameter names of the measuring function, and of the concluding one, without the first parameter."""
+        """Parameter names of the measuring and of the concluding function, each without its first parameter."""
         halves = (self.function, self.conclusion)
         first, second = ([*inspect.signature(half).parameters][1:] if half else [] for half in halves)
         return first, second
@@ -297,10 +297,10 @@ class MethodSignature:
         what = f"{self.name}(): {name}"
         if name in self.tables and value is not None:
             return public_table(value, what)
-        check_given(what, value)
+        check_public_argument(what, value)
         if name == self.kwargs_parameter and isinstance(value, Mapping):
             for each, given in value.items():
-                check_given(f"{self.name}(): {each}", given)
+                check_public_argument(f"{self.name}(): {each}", given)
         elif name not in self.columns:
             return checked(value, self.hints.get(name), what)
         return value
@@ -315,7 +315,7 @@ class MethodSignature:
 
     @cached_property
     def _defaults(self) -> dict[str, Any]:
-        """Checked default values by parameter, as far as they were needed."""
+        """Cache of checked default values, by parameter; filled when a default is first needed."""
         return {}
 
     def resolve(self, schema: Schema, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -444,8 +444,8 @@ def _joint_parameters(
     return both
 
 
-def check_given(what: str, value: object) -> None:
-    """Check an argument of a question: it is public and of bounded size, because it is kept and quoted.
+def check_public_argument(what: str, value: object) -> None:
+    """Raise an error unless an argument of a question is public, and small enough to be stored and quoted.
 
     Parameters
     ----------
@@ -462,7 +462,7 @@ def check_given(what: str, value: object) -> None:
     items, todo = 0, [(value, 0)]
     while todo:
         each, depth = todo.pop()
-        _check_one(what, each)
+        _check_public_value(what, each)
         if isinstance(each, dict):
             each = (*each, *each.values())
         elif isinstance(each, range):  # as long as it may be, it is three numbers
@@ -477,7 +477,7 @@ def check_given(what: str, value: object) -> None:
             todo += [(item, depth + 1) for item in each if type(item) not in _SMALL_TYPES]
 
 
-def _check_one(what: str, value: object) -> None:
+def _check_public_value(what: str, value: object) -> None:
     if isinstance(value, Exact):
         raise ArgumentError(
             f"{what} is an exact answer for the table's owner alone; questions are made of public values only.",

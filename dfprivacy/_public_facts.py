@@ -125,7 +125,7 @@ class PublicFacts:
         size = "private" if schema.size is None else f"{schema.size}"
         one = f" {schema.person!r}" if schema.person else ""
         if schema.unit is not None:
-            size += f", at most {schema.unit.max_rows} count of one{one}"
+            size += f", of which at most {schema.unit.max_rows} of each{one} count"
         elif one:
             size += f", one for each{one}"
         facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]

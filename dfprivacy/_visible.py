@@ -15,7 +15,7 @@ _HIDDEN_IN_LINES = re.compile(f"[\x00-\x09\x0b-\x1f{_CLASS}]")
 
 
 def visible(text: object, *, lines: bool = False) -> str:
-    r"""Return a text with its hidden characters escaped as Python escapes them.
+    r"""Return a text with control and bidirectional characters escaped as Python escapes them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Questions, conditions and values as text, from their JSON records."""
+"""Functions that write questions, conditions and values as text, from their JSON records."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["call_as_text", "condition_as_text", "described", "listed", "value_as_text"]
+__all__ = ["call_as_text", "class_description", "condition_as_text", "join_names", "value_as_text"]
 
 _EXACT = 1e15  # below which all digits of an integer are shown
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names as text: "x", "x and y", or "x, y and z"."""
+def join_names(names: Sequence[str]) -> str:
+    """Return names as a list in words: "x", "x and y", or "x, y and z"."""
     *first, last = names or [""]
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def described(kind: type, names: Sequence[str]) -> str:
-    """Return the description of a class of features or statistics, with the names of the columns that it reads."""
+def class_description(kind: type, names: Sequence[str]) -> str:
+    """Return the description of a class of features or statistics, with the names of its columns filled in."""
     template = getattr(kind, "description", "")
-    return template.replace("{columns}", listed(names)) if template else f"{kind.__name__}({', '.join(names)})"
+    return template.replace("{columns}", join_names(names)) if template else f"{kind.__name__}({', '.join(names)})"
 
 
 def call_as_text(name: str, arguments: Iterable[tuple[str, str]]) -> str:

@@ -46,7 +46,7 @@ DATAFRAME_HINTS = {  # methods of dataframes that views, or grouped views, lack:
 
 
 class _ViewInterface(Protocol):
-    """Interface of a view, of all rows or with groups."""
+    """Interface of views, with or without groups, whose columns `ColumnView` represents."""
 
     def explain(self, method: str, /, *args: Any, **kwargs: Any) -> Explanation:
         """Explain what a method would measure, and at what price."""
@@ -193,7 +193,7 @@ class ColumnView:
 
 
 class Presences:
-    """Rows with, or without, a value in a column, whose noisy number ``sum`` releases.
+    """Rows with, or without, a value in a column; ``sum`` releases their noisy number.
 
     Attributes
     ----------
@@ -207,7 +207,7 @@ class Presences:
 
     @property
     def sum(self) -> Callable[..., Any]:
-        """The method that counts the rows."""
+        """Method that counts these rows with noise."""
         counted: Callable[..., Any] = getattr(self._column, self._method)
         return counted
 
@@ -223,5 +223,5 @@ def _column_parameter(mechanism: Mechanism) -> str | None:
 
 
 def _drop_parameter(doc: str, parameter: str) -> str:
-    """Remove a parameter from a docstring."""
+    """Remove the entry of a parameter from a docstring."""
     return re.sub(rf"^{parameter} : .*\n(?:[ \t]+.*\n)*", "", doc, count=1, flags=re.MULTILINE)

@@ -111,7 +111,7 @@ class BudgetExceeded(BudgetError):  # noqa: N818
 
 
 class AccountMismatch(BudgetError):  # noqa: N818
-    """Raised if the ledger knows an account or a table by this name with other terms."""
+    """Raised if the ledger has an account or a table of the same name with other terms."""
 
 
 class AwaitingApproval(DPError):  # noqa: N818

@@ -87,7 +87,7 @@ def check_squares(column: Column) -> None:
     if math.isinf(square * square):
         raise ArgumentError(
             f"Squares of {column.name!r} are too large for float64 within its bounds.",
-            "Declare narrower bounds, or another unit.",
+            "Declare narrower bounds, or store the column in a larger unit of measurement.",
         )
 
 
@@ -261,7 +261,7 @@ def _features_to_sum(
     by: Column | None,
     groups: tuple[Any, ...] | None,
 ) -> features.RowFeatures:
-    """Return the features to sum; they count rows too if the numbers of rows are unknown."""
+    """Return the features of a column to sum; they count rows too if the numbers of rows are private."""
     of: features.RowFeatures = features.Moments(column, count=unknown)
     if gaps:
         of = features.Given(*gaps, of=features.Moments(column, count=True if unknown else "beside"))
@@ -336,7 +336,7 @@ class Estimate(Release):
     _row_counts: ClassVar[tuple[str, ...]] = ("n",)
 
     def _replicates(self) -> Mapping[str, Any]:
-        """Return the estimate under draws of the noise."""
+        """Return the estimate recomputed for each draw of the noise."""
         from dfprivacy.inference.moments import NoisyMoments
 
         sums = NoisyMoments.from_release(self.released, self.bounds).replicates

@@ -244,8 +244,8 @@ class Formula:
         return not any(node.operation in _UNSETTLED for node in _post_order(self.node))
 
     @cached_property
-    def total(self) -> bool:
-        """Whether the formula's values are never missing, whatever the rows."""
+    def never_missing(self) -> bool:
+        """Whether the formula has a value, and no missing one, for any values of its columns."""
         total = {Node("col", (column.name,)): column.filled for column in self.columns}
         for node in _post_order(self.node):
             if node.operation != "col":
@@ -426,7 +426,7 @@ def computed_column(
         limits,
         None if bounds is not None or span.known is None else span.known,
         public=all(column.public for column in formula.columns),
-        filled=formula.total,
+        filled=formula.never_missing,
         beyond=None
         if not found
         else found[0]
@@ -663,12 +663,12 @@ def _equal_range(a: Any, b: Any) -> ValueRange:
             raise _MisfitError(
                 "labels of two columns cannot be compared.", "Compare a column of labels with one label."
             )
-        _check_known(a, [b])
+        _check_labels(a, [b])
         return _TRUTH
     return _compared_range(a, b)
 
 
-def _check_known(a: ValueRange, values: Sequence[Any]) -> None:
+def _check_labels(a: ValueRange, values: Sequence[Any]) -> None:
     """Raise an error if a value is not among the labels of a column."""
     known = {category_key(each) for each in a.known or ()}
     for value in values:
@@ -680,7 +680,7 @@ def _check_known(a: ValueRange, values: Sequence[Any]) -> None:
 
 def _isin_range(a: ValueRange, values: tuple[Any, ...]) -> ValueRange:
     if a.kind == "label":
-        _check_known(a, values)
+        _check_labels(a, values)
     else:
         _numeric_ranges(a, *values)
     return _TRUTH
@@ -689,7 +689,7 @@ def _isin_range(a: ValueRange, values: tuple[Any, ...]) -> ValueRange:
 def _truth_range(*parts: Any) -> ValueRange:
     if any(not isinstance(part, ValueRange) or part.kind != "truth" for part in parts):
         raise _MisfitError(
-            "a condition, and what &, | and ~ combine, must be a comparison.",
+            "a condition, or an operand of &, | or ~, must be true or false, as a comparison is.",
             'For example (dp.col("age") >= 65) & (dp.col("works") == True).',
         )
     return _TRUTH
@@ -709,7 +709,7 @@ def _range_of_list(values: Sequence[Any]) -> ValueRange:
 def _map_range(a: ValueRange, pairs: tuple[Any, ...]) -> ValueRange:
     keys = [key for key, _ in pairs]
     if a.kind == "label":
-        _check_known(a, keys)
+        _check_labels(a, keys)
     else:
         _numeric_ranges(a, *keys)
     return _range_of_list([value for _, value in pairs])
@@ -763,8 +763,8 @@ def _date_part_range(a: Any, function: Callable[[Floats], Floats], low: int, hig
 # ---- rows ------------------------------------------------------------------------------------------------------
 
 
-def _new_array(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function of numbers so that it returns a new array, whichever operand is an array."""
+def _as_float_array(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function of numbers so that its result is an array of floats."""
 
     def rows(*parts: Any) -> Any:
         return np.asarray(function(*parts), dtype=np.float64)
@@ -803,7 +803,7 @@ def _equal_rows(a: Any, b: Any) -> Any:
 
 
 class _MapByDictionary:
-    """Function of rows that maps each value by a dictionary."""
+    """Function of rows that replaces each value by the value that a dictionary has for it."""
 
     def __init__(self, pairs: tuple[Any, ...]) -> None:
         values = {category_key(key): value for key, value in pairs}
@@ -826,12 +826,12 @@ class _MapByDictionary:
                 self._of_labels = a.known, places
             at = places[a.codes]
         else:
-            at = self._keys.encode(a)  # the last one, of none, where it is no key
+            at = self._key_column.encode(a)  # the last one, of none, where it is no key
         return self._results[at] if self._known is None else LabelCodes(self._results[at], self._known)
 
     @cached_property
-    def _keys(self) -> Column:
-        """Keys of the dictionary as categories of a column, to look up numbers."""
+    def _key_column(self) -> Column:
+        """Column whose categories are the keys of the dictionary, to look up numbers."""
         return Column("key", categories=tuple(cast("dict[float, int]", self._places)))
 
 
@@ -917,27 +917,27 @@ def _date_part(function: Callable[[Floats], Floats], low: int, high: int) -> _Op
 
 
 _OPERATIONS: dict[str, _Operation] = {
-    "+": _Operation(_sum_range, _new_array(operator.add)),
-    "-": _Operation(_difference_range, _new_array(operator.sub)),
-    "*": _Operation(_product_range, _new_array(operator.mul)),
-    "/": _Operation(_quotient_range, _new_array(operator.truediv)),
-    "**": _Operation(_power_range, _new_array(operator.pow)),
-    "abs": _Operation(_absolute_range, _new_array(np.abs)),
-    "log": _Operation(_range_of_increasing(math.log, 0.0), _new_array(np.log)),
-    "log10": _Operation(_range_of_increasing(math.log10, 0.0), _new_array(np.log10)),
-    "log1p": _Operation(_range_of_increasing(math.log1p, -1.0), _new_array(np.log1p)),
-    "exp": _Operation(_range_of_increasing(math.exp), _new_array(np.exp)),
-    "sqrt": _Operation(_root_range, _new_array(np.sqrt)),
-    "clip": _Operation(_clip_range, _new_array(np.clip)),
-    "round": _Operation(_round_range, _new_array(lambda a, decimals: np.round(a, int(decimals)))),
+    "+": _Operation(_sum_range, _as_float_array(operator.add)),
+    "-": _Operation(_difference_range, _as_float_array(operator.sub)),
+    "*": _Operation(_product_range, _as_float_array(operator.mul)),
+    "/": _Operation(_quotient_range, _as_float_array(operator.truediv)),
+    "**": _Operation(_power_range, _as_float_array(operator.pow)),
+    "abs": _Operation(_absolute_range, _as_float_array(np.abs)),
+    "log": _Operation(_range_of_increasing(math.log, 0.0), _as_float_array(np.log)),
+    "log10": _Operation(_range_of_increasing(math.log10, 0.0), _as_float_array(np.log10)),
+    "log1p": _Operation(_range_of_increasing(math.log1p, -1.0), _as_float_array(np.log1p)),
+    "exp": _Operation(_range_of_increasing(math.exp), _as_float_array(np.exp)),
+    "sqrt": _Operation(_root_range, _as_float_array(np.sqrt)),
+    "clip": _Operation(_clip_range, _as_float_array(np.clip)),
+    "round": _Operation(_round_range, _as_float_array(lambda a, decimals: np.round(a, int(decimals)))),
     "==": _Operation(_equal_range, _equal_rows),
     "<": _Operation(_compared_range, _comparison(operator.lt)),
     "<=": _Operation(_compared_range, _comparison(operator.le)),
     ">": _Operation(_compared_range, _comparison(operator.gt)),
     ">=": _Operation(_compared_range, _comparison(operator.ge)),
-    "&": _Operation(_truth_range, _new_array(operator.mul)),
-    "|": _Operation(_truth_range, _new_array(np.maximum)),
-    "not": _Operation(_truth_range, _new_array(lambda a: 1 - a)),
+    "&": _Operation(_truth_range, _as_float_array(operator.mul)),
+    "|": _Operation(_truth_range, _as_float_array(np.maximum)),
+    "not": _Operation(_truth_range, _as_float_array(lambda a: 1 - a)),
     "isin": _Operation(_isin_range, _isin_rows),
     "map": _Operation(_map_range, _MapByDictionary),
     "cut": _Operation(_cut_range, _cut_rows),

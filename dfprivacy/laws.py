@@ -62,7 +62,7 @@ class NoiseLaw:
     dimension: int = 1
 
     @property
-    def _ratio(self) -> float:
+    def _relative_step(self) -> float:
         """Grid step of Laplace noise divided by its scale; 0 if it is negligible."""
         ratio = self.step / self.scale if self.scale and self.kind == "Laplace" else 0.0
         return ratio if ratio > _FINE else 0.0
@@ -74,7 +74,7 @@ class NoiseLaw:
             return self.scale**2
         if self.kind == "cube":
             return self.scale**2 * (self.dimension + 1) * (self.dimension + 2) / 3
-        t = self._ratio
+        t = self._relative_step
         return 2 * (self.step * math.exp(-t / 2) / -math.expm1(-t) if t else self.scale) ** 2
 
     @property
@@ -107,7 +107,7 @@ class NoiseLaw:
             d, tail = self.dimension, 1 - confidence
             above = lambda t: gammaincc(d + 1, t) - t / d * gammaincc(d, t) - tail  # noqa: E731
             return self.scale * float(brentq(above, 0.0, 10.0 * d - 2 * log_tail))
-        t = self._ratio
+        t = self._relative_step
         # Beyond m steps lies 2 q^(m+1) / (1 + q), which is at most 1 - confidence.
         logs = -log_tail - math.log1p(math.expm1(-t) / 2)
         return max(math.ceil(logs / t * (1 + 1e-12)) - 1, 0) * self.step if t else self.scale * logs
@@ -131,7 +131,7 @@ class NoiseLaw:
             return rng.normal(0.0, self.scale, size)
         if self.kind == "cube":
             return self.scale * rng.gamma(self.dimension + 1, size=size) * rng.uniform(-1, 1, size)
-        if not (t := self._ratio):
+        if not (t := self._relative_step):
             return rng.laplace(0.0, self.scale, size)
         p = -math.expm1(-t)
         return self.step * (rng.geometric(p, size) - rng.geometric(p, size)).astype(np.float64)

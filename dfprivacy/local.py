@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dfprivacy._privacy.response import Arc
 from dfprivacy._table.batch import category, number
-from dfprivacy._words import described
+from dfprivacy._words import class_description
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ class RowLabels(ABC):
 
     def describe(self) -> str:
         """Return a description of the map for an explanation."""
-        return described(type(self), [column.name for column in self.columns])
+        return class_description(type(self), [column.name for column in self.columns])
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ def assumed_sd(column: Column, spread: float | None) -> float:
 def cycle_categories(
     column: Column, n: int, groups: Sequence[Any] | None = None, first: float | None = None
 ) -> NDArray[Any]:
-    """Return the position of a category for each of n rows, sorted, so that categories have given shares.
+    """Return the index of a category for each of n rows, sorted, so that each category has its share of the rows.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def groups_in_steps(
     spread: float | None,
     first: float | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Draw normal values in groups around the middle of the bounds, each group's mean above the next by `effect`.
+    """Draw normal values in groups, with means around the middle of the bounds that decrease by `effect` sds each.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def rows_with_shares(
     share: float,
     first: float | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Draw rows in which a category has the same share in all groups, except for the first group.
+    """Draw rows in which a category has an equal share in all groups, and a share larger by `effect` in the first.
 
     Parameters
     ----------

@@ -280,7 +280,7 @@ class Reveal(Protocol):
     """
 
     def next(self, values: NDArray[np.float64], scales: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which sums to reveal next.
+        """Return a mask of the sums to reveal next.
 
         Parameters
         ----------

@@ -92,7 +92,7 @@ def wrap_label(text: str, width: int = 72) -> str:
 
 
 def legend_below(ax: Any, *, ncols: int = 2) -> None:
-    """Draw the legend below the x axis and its label, which must be set before."""
+    """Draw the legend below the x axis and its label; the label must be set before."""
     lines = ax.get_xlabel().count("\n") + 1
     room = _LABELS_HIGH + _LINE_HIGH * lines
     how = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": room}

@@ -224,7 +224,7 @@ def _protect_table(
     size = read_size(terms.get("size"), terms["neighbors"])
     if whose is not None and any(price.domain is None for price in wanted.values()):
         raise ArgumentError(
-            f"dp.discover() without domain= is for tables with one row a person, and a {whose.column!r} may have "
+            f"dp.discover() without domain= is for tables with one row per person, and a {whose.column!r} may have "
             "several rows.",
             "Declare the categories, or all possible categories: dp.discover(domain=...).",
         )
@@ -393,4 +393,4 @@ def view_of(df: object) -> PrivateFrame:
     view = known()
     if isinstance(view, PrivateFrame):
         return view
-    return _register_view(df, replace(target, table=target.table.of_frame(adapt(df))))  # nobody held it
+    return _register_view(df, replace(target, table=target.table.read_from_frame(adapt(df))))  # nobody held it

@@ -227,7 +227,7 @@ class Release(JsonConversion, DisplayMixin):
         return self.column_units.get(column, "")
 
     def _label(self, *columns: str) -> str:
-        """Return the labels of columns, with their units left out, for a sentence."""
+        """Return the labels of columns without their units, for a sentence."""
         return list_text([self._with_units(name).removesuffix(f" ({self._unit(name)})") for name in columns])
 
     def _parts(self) -> list[tuple[dict[str, Any], Release]]:
@@ -373,7 +373,7 @@ class Groups(Release, Generic[R_co]):
         return [(key, self._group_release(at)) for at, key in enumerate(self.groups)]
 
     def _group_release(self, at: int) -> R_co:
-        """Return the release of a group, with the price of all groups and the selection of its rows."""
+        """Return the release of a group, with the privacy record of all groups and the conditions of its rows."""
         each, key = self.releases[at], self.groups[at]
         if self.privacy is None:
             return each

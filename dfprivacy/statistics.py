@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dfprivacy._privacy.calibrate import check_delta
 from dfprivacy._privacy.conversions import EPSILON_MAX, SMALLEST, gaussian_unit_scale
-from dfprivacy._words import described
+from dfprivacy._words import class_description
 from dfprivacy.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Statistic(ABC):
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates d."""
+        """Number d of coordinates of the statistic's value."""
         return math.prod(self.shape)
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Statistic(ABC):
 
     def describe(self) -> str:
         """Return a description of the statistic for an explanation."""
-        return described(type(self), [column.name for column in self.columns])
+        return class_description(type(self), [column.name for column in self.columns])
 
 
 class OfSums(Statistic):

@@ -51,7 +51,7 @@ class SeededSampler(noise.FromLaplace):
         return values + drawn
 
     def arc(self, labels: NDArray[np.int64], arc: response.Arc) -> NDArray[np.int64]:
-        """Draw a randomised place for each label, with pseudo-random integers."""
+        """Draw a randomised response for each label, with pseudo-random integers."""
         response.check_labels(labels, arc)
         return arc.sample(labels, self._generator.integers(arc.weight, size=labels.shape))
 

@@ -10,7 +10,7 @@ from dfprivacy._call.payment import Target, positive_price
 from dfprivacy._call.power import Power, power_of
 from dfprivacy._call.refine import refine_release
 from dfprivacy._method_access import PluginMethods, Price, is_protected
-from dfprivacy._method_signature import check_given
+from dfprivacy._method_signature import check_public_argument
 from dfprivacy._public_facts import PublicFacts
 from dfprivacy._table.conditions import Satisfies, read_condition
 from dfprivacy._table.declare import computed_columns, looked_up_columns, redeclared_schema
@@ -87,7 +87,7 @@ class PrivateFrame(PluginMethods, PublicFacts, BundledMethods):
         else:
             columns = {**(predicate or {}), **columns}
         for name, wanted in columns.items():
-            check_given(f"where(): {name}", wanted)
+            check_public_argument(f"where(): {name}", wanted)
         conditions += [read_condition(table.schema, name, wanted) for name, wanted in columns.items()]
         if not conditions:
             raise SchemaError("where() was given no condition.", "For example view.where(age=(30, 40)).")
@@ -512,7 +512,7 @@ class PrivateFrame(PluginMethods, PublicFacts, BundledMethods):
 
     @trimmed
     def group_by(self, by: str | Sequence[str], *more: str) -> GroupedView:
-        """Return a view whose methods answer for each category of a column, or combination of several columns'.
+        """Return a view whose methods answer for each category of a column, or combination of categories.
 
         Parameters
         ----------

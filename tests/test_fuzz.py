@@ -33,7 +33,7 @@ import pytest
 import dfprivacy as dp
 from dfprivacy._call.requests import read_key, sign_content
 from dfprivacy._ledger.ledger import open_ledger
-from dfprivacy._method_signature import check_given
+from dfprivacy._method_signature import check_public_argument
 from dfprivacy._plugins.loader import registry
 from dfprivacy._visible import HIDDEN
 from dfprivacy.cli import main
@@ -316,7 +316,7 @@ def views(chance, rng, watch, count):
 
 def plain_json(value):
     try:
-        check_given("", value)  # 1e38 items never end
+        check_public_argument("", value)  # 1e38 items never end
         return json.dumps(value)
     except Exception:
         return ""

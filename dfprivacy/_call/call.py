@@ -228,7 +228,7 @@ def _describe_table(table: Table, named: Sequence[Column]) -> dict[str, Any]:
         **(
             {}
             if unit is None
-            else {"unit": [unit.column, unit.max_rows, unit.missing], "chosen": table.choice_columns}
+            else {"unit": [unit.column, unit.max_rows, unit.missing], "chosen": table.row_choice_columns}
         ),
         **({} if which is None else {"table": which}),
         **({} if derived is None else {"derived": derived}),

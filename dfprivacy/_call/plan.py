@@ -10,7 +10,7 @@ from typing import Any
 
 from dfprivacy._call.explanation import RELATIVE, Explanation
 from dfprivacy._call.payment import positive_price
-from dfprivacy._method_signature import check_given
+from dfprivacy._method_signature import check_public_argument
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
 
@@ -210,7 +210,7 @@ def read_question(question: object, caller: str, example: str) -> tuple[str, tup
     method, *args = parts
     kwargs = args.pop() if args and isinstance(args[-1], Mapping) else {}
     for name, value in (*enumerate(args), *kwargs.items()):
-        check_given(f"{caller}(): argument {name!r} of {method}", value)
+        check_public_argument(f"{caller}(): argument {name!r} of {method}", value)
     if taken := sorted({"epsilon", "fresh"} & {*kwargs}):
         raise ArgumentError(
             f"{caller}() sets the argument {taken[0]}= of {method}() itself.",

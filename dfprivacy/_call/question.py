@@ -222,7 +222,7 @@ class Question(Call):
             sample=""
             if sample is None
             else f"{sample}, on which the question has epsilon {float(self.spending[0]):g}",
-            sampling="" if sample is None else sample.sampling,
+            sampling="" if sample is None else sample.sampling_error_note,
             find=lambda: self._planner_findings(planner, advise=spared < self.epsilon),
             afford=lambda: float(account.largest(*about)),
         )

@@ -193,7 +193,7 @@ class Table(Rows):
             alike = portable and not any(isinstance(condition, Satisfies) for condition in part.conditions)
             alike &= all(read.domain.portable for read in task.columns_asked if isinstance(read.domain, Formula))
             with part._checking_row_count(frame) as count:  # noqa: SLF001
-                values += frame.fold(task.columns_needed, task, count, portable=alike, enough=enough)
+                values += frame.map_parts(task.columns_needed, task, count, portable=alike, enough=enough)
         return values
 
     def _pass_rows_here(self, frame: Frame, reads: Iterable[Read], use: Callable[[Selected], T]) -> T:

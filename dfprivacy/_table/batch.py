@@ -180,7 +180,7 @@ class Batch:
 
 
 def number(column: Column) -> Read:
-    """Return the `Read` of a column as numbers.
+    """Return the request (`Read`) to read a column as numbers.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def number(column: Column) -> Read:
 
 
 def category(column: Column) -> Read:
-    """Return the `Read` of a column as category codes.
+    """Return the request (`Read`) to read a column as category codes.
 
     Parameters
     ----------
@@ -212,18 +212,18 @@ def category(column: Column) -> Read:
 
 
 def declared_read(column: Column) -> Read:
-    """Return the `Read` of a column: as numbers if it has bounds, else as category codes."""
+    """Return the request (`Read`) for a column: as numbers if it has bounds, else as category codes."""
     return number(column) if column.bounds is not None else category(column)
 
 
 def declared_reads(column: Column) -> list[Read]:
-    """Return the `Read` of a column as numbers, as category codes, or both, as it was declared."""
+    """Return the requests (`Read`) for a column: as numbers, as category codes, or both, by its declaration."""
     both = column.bounds is not None and column.categories is not None
     return [number(column), category(column)] if both else [declared_read(column)]
 
 
 def frame_reads(reads: Iterable[Read]) -> tuple[Read, ...]:
-    """Return the distinct columns to read from a frame; for a computed column, the columns of its formula."""
+    """Return the distinct requests to a frame: a computed column is replaced by the columns of its formula."""
     parts = (
         [declared_read(column) for column in read.domain.columns] if isinstance(read.domain, Formula) else [read]
         for read in reads
@@ -289,6 +289,6 @@ def apply_to_batch(work: Callable[[Batch], Any], batch: Batch, width: int) -> ND
 
 
 def reads_of(columns: Sequence[Column]) -> tuple[Read, ...]:
-    """Return a `Read` as numbers for each column with bounds, then one as codes for each with categories."""
+    """Return requests (`Read`) for numbers of columns with bounds, then for codes of columns with categories."""
     numbers = (number(c) for c in columns if c.bounds is not None)
     return (*numbers, *(category(c) for c in columns if c.categories is not None))

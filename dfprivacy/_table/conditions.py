@@ -40,7 +40,7 @@ class _ColumnCondition:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """`Read` of the condition's column."""
+        """Request to read the condition's column, as numbers if it has bounds, else as categories."""
         return (declared_read(self.column),)
 
     @property
@@ -65,7 +65,7 @@ class Between(_ColumnCondition):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """`Read` of the condition's column."""
+        """Request to read the condition's column, as numbers."""
         return (number(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
@@ -86,7 +86,7 @@ class IsIn(_ColumnCondition):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """`Read` of the condition's column."""
+        """Request to read the condition's column, as categories."""
         return (category(self.column),)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
@@ -115,7 +115,7 @@ class Satisfies:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """`Read` of each of the condition's columns."""
+        """Requests to read each of the condition's columns, as numbers if it has bounds, else as categories."""
         return tuple(declared_read(column) for column in self.columns)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:
@@ -180,7 +180,7 @@ class Presence(Enum):
 
 
 @dataclass(frozen=True)
-class Is(_ColumnCondition):
+class PresenceCondition(_ColumnCondition):
     """Condition that a column's value is present, or that it is missing; see `Batch.missing`."""
 
     wanted: Presence
@@ -195,7 +195,7 @@ class Is(_ColumnCondition):
         return {self.column.name: {"is": self.wanted.value}}
 
 
-Condition: TypeAlias = Between | IsIn | Is | Satisfies
+Condition: TypeAlias = Between | IsIn | PresenceCondition | Satisfies
 
 
 def with_private_column(condition: Condition) -> Condition:
@@ -224,7 +224,7 @@ def read_condition(schema: Schema, name: str, wanted: object) -> Condition:
         What selects the rows.
     """
     if isinstance(wanted, Presence):
-        return Is(schema.described(name), wanted)
+        return PresenceCondition(schema.described(name), wanted)
     if isinstance(wanted, tuple):
         if len(wanted) != 2:  # noqa: PLR2004
             raise SchemaError(f"where({name}=...): an interval is a pair (low, high), not {len(wanted)} values.")

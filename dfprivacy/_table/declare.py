@@ -1,4 +1,4 @@
-"""Schemas made from what users declare about a table, checked against the names of its columns."""
+"""Schemas made from users' declarations about a table, checked against the names of its columns."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dfprivacy.schema import (
     Category,
     Column,
     FoundPair,
+    LabelAndUnits,
     Schema,
     Unit,
-    Words,
     as_integer,
     as_number,
     bounds_of,
     code_book_of,
-    distinct_of,
+    distinct_categories,
 )
 from dfprivacy.schema.values import plain, plain_number, plain_text, read_number
 
@@ -106,7 +106,7 @@ def _number_of_rows(frame: Frame) -> int:
 
 
 def read_unit(unit: object, max_rows: object, missing: object) -> Unit | None:
-    """Return the privacy unit: the column that names people, and how many rows of each count; None without one.
+    """Return the privacy unit: the column that names people, and the most rows of each that count; else None.
 
     Raises
     ------
@@ -197,7 +197,7 @@ def redeclared_schema(
         )
     known = (columns.get(name, Column(name)) for name in schema.names)
     dates = {
-        name: Words(f"{name} since 1970-01-01", "days")
+        name: LabelAndUnits(f"{name} since 1970-01-01", "days")
         for name, ends in declarations["bounds"].items()
         if any(isinstance(end, dt.date | np.datetime64) for end in ends)
     }
@@ -249,7 +249,7 @@ def computed_columns(
 def looked_up_columns(
     schema: Schema, frame: Frame, on: object, columns: object, missing: object
 ) -> dict[str, ComputedColumn]:
-    """Declare new columns with values from a public table, whose row is found by the value of column `on`.
+    """Declare new columns with values from a public table, looked up by the value of the column `on`.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ def _plain_value(value: object) -> Any:
 
 
 class _ColumnExpressions:
-    """Namespace of columns as expressions, passed to functions such as pandas' ``assign`` takes."""
+    """The columns of a table as expressions: the argument of a function such as ``lambda t: t.weight / 2``."""
 
     def __getitem__(self, name: str) -> Expression:
         return col(name)
@@ -356,7 +356,7 @@ def _refuse_unknown_columns(names: Sequence[str], argument: str, keys: Iterable[
 def _redeclared_column(before: Column, bounds: object, categories: object, missing: object) -> Column:
     """Return a column with new declarations; bounds that are not declared again are kept."""
     name = before.name
-    domain = None if categories is None else distinct_of(f"categories[{name!r}]", categories)
+    domain = None if categories is None else distinct_categories(f"categories[{name!r}]", categories)
     find, limits, beyond = before.find, before.bounds, before.beyond
     if isinstance(bounds, str) and bounds == "find":
         find = True

@@ -18,7 +18,7 @@ import numpy as np
 
 from dfprivacy._table.keys import LENGTH_MAX
 from dfprivacy.errors import ArgumentError, quoted
-from dfprivacy.schema import code_book_of, distinct_of
+from dfprivacy.schema import code_book_of, distinct_categories
 from dfprivacy.schema.values import TRUTH, read_number
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Domain(ABC):
 
     @abstractmethod
     def position(self, key: Category) -> int | None:
-        """Return the position of a value in the domain; None if the value is no key."""
+        """Return the position of a value in the domain; None if the value is not a key."""
 
     def counts_by_position(self, counts: Mapping[Key, int]) -> Counter[int]:
         """Convert counts by value to counts by position; values outside the domain are dropped."""
@@ -86,7 +86,7 @@ class ListedKeys(Domain):
         return self.keys[position]
 
     def position(self, key: Category) -> int | None:
-        """Return the position of a value in the domain; None if the value is no key."""
+        """Return the position of a value in the domain; None if the value is not a key."""
         return code_book_of(self.keys).code(key, None)
 
 
@@ -107,7 +107,7 @@ class NumberRange(Domain):
         return self.numbers[position]
 
     def position(self, key: Category) -> int | None:
-        """Return the position of a number, or of a text that reads as a number; None if the value is no key."""
+        """Return the position of a number, or of a text that reads as a number; None if the value is not a key."""
         number = read_number(key) if isinstance(key, str) else float(key)
         if not number.is_integer() or int(number) not in self.numbers:
             return None
@@ -203,7 +203,7 @@ def read_domain(declared: object) -> Domain:
                 "Use smaller integers, or texts: float64 rounds larger integers.",
             )
     elif isinstance(declared, list | tuple | np.ndarray):
-        domain = ListedKeys(distinct_of("domain", declared))
+        domain = ListedKeys(distinct_categories("domain", declared))
     else:
         raise ArgumentError(
             f"domain{quoted(declared)} is not a list, a range or a pattern.",
@@ -252,4 +252,4 @@ def _characters_of_member(member: re.Match[str], pattern: str, at: int) -> str:
 
 
 def _pattern_error(pattern: str, at: int) -> ArgumentError:
-    return ArgumentError(f"domain={pattern!r} cannot be read from character {at + 1} on.", _HOW)
+    return ArgumentError(f"domain={pattern!r} is not a supported pattern from character {at + 1} on.", _HOW)

@@ -84,7 +84,7 @@ def read_join(left: Rows, right: Rows, on: object, how: object, max_rows: object
 
 
 def _max_rows_per_person(table: Rows, on: str) -> int:
-    """Return the largest number of rows of one person in a table; raise an error if the table cannot be joined."""
+    """Return the declared most rows per person of a table; raise an error if the table cannot be joined."""
     schema = table.schema
     if schema.derived is not None:
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""Counts of rows by key, where a key is a tuple of values of columns whose values need not be declared."""
+"""Counts of rows by key: a tuple of values of columns, whose categories need not be declared."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _WHOLE_MAX = 2**53  # float64 holds every integer up to here
 
 
 def key_read(column: Column) -> Read:
-    """Return the `Read` of a column as part of a key: category codes if it has categories, else its values."""
+    """Return the request (`Read`) for a column as part of a key: codes if it has categories, else its values."""
     computed = isinstance(column, ComputedColumn)
     return category(column) if computed or column.categories is not None else Read(column.name, ...)
 

@@ -72,13 +72,13 @@ class BoundedFrame(DerivedFrame):
         self.elsewhere = frame.elsewhere
         self._chosen_by = unit, key, sort_columns(columns)
 
-    def with_choice_columns(self, columns: Sequence[Column]) -> BoundedFrame:
+    def with_row_choice_columns(self, columns: Sequence[Column]) -> BoundedFrame:
         """Return the same frame, with other columns whose values decide which rows of a person are chosen."""
         other = BoundedFrame(self.frame, *self._chosen_by[:2], columns)
         if other._chosen_by == self._chosen_by:
             return self
         if "_rows_in_memory" in self.__dict__:
-            other.__dict__["_rows_in_memory"] = self._rows_in_memory.with_choice_columns(other._chosen_by[2])
+            other.__dict__["_rows_in_memory"] = self._rows_in_memory.with_row_choice_columns(other._chosen_by[2])
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
@@ -88,13 +88,13 @@ class BoundedFrame(DerivedFrame):
             yield from part.batches(reads, size)
 
     def apply_to_people(self, reads: Sequence[Read], work: Callable[[BoundedRows], T]) -> Iterator[T]:
-        """Apply a function to parts of the table that hold all rows of their people, and yield the results."""
+        """Apply a function to parts of the table, each with all rows of its people, and yield the results."""
 
         def work_on_rows(rows: BoundedRows, _: Callable[[int], None]) -> T:
             return work(rows)
 
         if self.elsewhere:
-            yield from self.fold(reads, work_on_rows, lambda _: None, portable=True)
+            yield from self.map_parts(reads, work_on_rows, lambda _: None, portable=True)
         elif self.settled:
             yield work(self._rows_in_memory)
         else:
@@ -102,7 +102,7 @@ class BoundedFrame(DerivedFrame):
             for part in self._frames_by_person:
                 yield held(part, lambda _: None)
 
-    def fold(
+    def map_parts(
         self,
         reads: Sequence[Read],
         work: Callable[[BoundedRows, Callable[[int], None]], T],
@@ -111,11 +111,11 @@ class BoundedFrame(DerivedFrame):
         portable: bool,
         enough: Callable[[T], bool] = lambda _: False,
     ) -> list[T]:
-        """Apply a function to the chosen rows on a cluster, as `ClusterFrame.fold` does to all rows."""
+        """Apply a function to the chosen rows on a cluster, as `ClusterFrame.map_parts` does to all rows."""
         (frame,) = self._frames_by_person
         held = _PeopleTask(tuple(reads), self._chosen_by, work)
-        folded: list[T] = frame.fold(held.columns_to_read, held, count, portable=portable, enough=enough)  # type: ignore[attr-defined]
-        return folded
+        results: list[T] = frame.map_parts(held.columns_to_read, held, count, portable=portable, enough=enough)  # type: ignore[attr-defined]
+        return results
 
     @cached_property
     def _frames_by_person(self) -> Sequence[Frame]:
@@ -127,7 +127,7 @@ class BoundedFrame(DerivedFrame):
 
 
 class BoundedRows:
-    """All rows of some people, of whom at most k rows each are chosen.
+    """All rows of some people; `batches` yields at most k chosen rows of each person.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class BoundedRows:
         self._known = columns
         self._who = Read(unit.column, "people")
 
-    def with_choice_columns(self, columns: tuple[Column, ...]) -> BoundedRows:
+    def with_row_choice_columns(self, columns: tuple[Column, ...]) -> BoundedRows:
         """Return the same rows, with other columns whose values decide which rows of a person are chosen."""
         other = BoundedRows(self._rows, self._unit, self._key, columns)
         other.__dict__.update(
@@ -153,7 +153,7 @@ class BoundedRows:
         return other
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Yield the chosen rows in order, in batches of at most `size`; people are indices into all names."""
+        """Yield the chosen rows in order, in batches of at most `size`; people are encoded as integer codes."""
         start, counts, everybody = 0, self._chosen_mask, self.person_of_each_row
         for rows, raw in self._rows.batches([read for read in reads if read != self._who], size):
             kept: Any = np.flatnonzero(counts[start : start + rows])
@@ -242,7 +242,7 @@ class _PeopleTask(Generic[T]):
 
     @property
     def columns_to_read(self) -> list[Read]:
-        """Columns to read: those of the task, the people's names, and those that decide which rows are chosen."""
+        """Requests to read the task's columns, people's names, and columns that decide which rows are chosen."""
         unit, _, known = self.chosen_by
         return [*dict.fromkeys([*self.reads, Read(unit.column, "people"), *reads_of(known)])]
 

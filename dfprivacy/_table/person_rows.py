@@ -186,7 +186,7 @@ class PersonFrame(DerivedFrame):
 
 @dataclass(frozen=True)
 class PersonAggregation:
-    """Task on the rows of some people: computes their aggregates, and hashes by which people are sorted.
+    """Task run on the rows of some people: it returns their aggregates, and hashes to sort the people by.
 
     Attributes
     ----------
@@ -211,12 +211,12 @@ class PersonAggregation:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """Columns to read: those that are aggregated, and those of the conditions."""
+        """Requests to read the columns that are aggregated, and those of the conditions."""
         selected = (read for condition in self.conditions for read in condition.reads)
         return tuple(dict.fromkeys([*reads_of(self._source_columns), *selected]))
 
     def __call__(self, rows: BoundedRows) -> tuple[Hashes, list[NDArray[np.float64]]]:
-        """Return each person's hash, and the aggregates, one array of values per person for each column."""
+        """Return each person's hash, and for each column an array with one value per person."""
         named = len(rows.person_of_each_row.values)
         whose = [np.zeros(0, dtype=np.intp)]
         who = Read(self.unit.column, "people")

@@ -1,4 +1,4 @@
-"""Immutable object of the rows that a question reads: a table, its schema, and all that selects its rows.
+"""Immutable description of the rows that a question reads: a table, its schema, and what selects its rows.
 
 How far one person moves a sum follows from all of it together: the frame, the column that names people and how many
 rows of one count, the key and the columns by which these are chosen, what was made of them, the sample, and the
@@ -63,7 +63,7 @@ class Join:
 
 
 class Rows:
-    """The rows that a question reads: a table, its schema, and all that selects its rows.
+    """The rows that a question reads: a table, its schema, its conditions, and any sample or limit per person.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Rows:
             _of=None,
             _made=(),
         )
-        vars(self).update(self.of_frame(frame)._own_state())  # noqa: SLF001 - of our own kind
+        vars(self).update(self.read_from_frame(frame)._own_state())  # noqa: SLF001 - of our own kind
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"The attribute {name} of Rows cannot be changed.")
@@ -142,7 +142,7 @@ class Rows:
         return _restore_rows, (type(self), {**self._own_state(), **_NO_ROWS})
 
     def _own_state(self) -> dict[str, Any]:
-        """Return the attributes, without cached properties."""
+        """Return the object's attributes by name, without cached properties."""
         kind = type(self)
         return {n: v for n, v in vars(self).items() if not isinstance(getattr(kind, n, None), cached_property)}
 
@@ -171,13 +171,13 @@ class Rows:
     def require_rows(self) -> None:
         """Raise `NotProtected` for a copy without rows, `ReadError` for rows that this process cannot read."""
         for part in self.parts or (self,):
-            part.required_frame.check_ready()
+            part.required_frame.check_readable()
 
-    def of_frame(self, source: Frame | None) -> Self:
+    def read_from_frame(self, source: Frame | None) -> Self:
         """Return the same rows, read from another frame."""
         if isinstance(source, (BoundedFrame, PersonFrame, SampledFrame)):
             raise TypeError(_MIXED)
-        of = None if self._of is None else self._of.of_frame(source)
+        of = None if self._of is None else self._of.read_from_frame(source)
         return self._with_new_frame(_source=source if of is None else None, _of=of)
 
     def with_weak_reference(self) -> Self:
@@ -230,16 +230,16 @@ class Rows:
 
     def with_declarations(self, columns: Mapping[str, Column]) -> Self:
         """Return the rows with new declarations of columns, on which the choice of each person's rows depends."""
-        known = _choice_columns(columns, self.conditions)
-        return self._chosen_by_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
+        known = _row_choice_columns(columns, self.conditions)
+        return self._with_row_choice_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 
-    def _chosen_by_columns(self, known: tuple[Column, ...]) -> Self:
+    def _with_row_choice_columns(self, known: tuple[Column, ...]) -> Self:
         """Return the rows with other columns whose values decide which rows of a person are chosen."""
         if not self.known:
             return self
         if isinstance(self._frame, BoundedFrame):
-            return self._with(known=known, _frame=self._frame.with_choice_columns(known))
-        of = None if self._of is None else self._of._chosen_by_columns(known)  # noqa: SLF001 - of our own kind
+            return self._with(known=known, _frame=self._frame.with_row_choice_columns(known))
+        of = None if self._of is None else self._of._with_row_choice_columns(known)  # noqa: SLF001 - of our own kind
         again = self._with if self._frame is None else self._with_new_frame
         return again(known=known, _of=of)
 
@@ -259,7 +259,7 @@ class Rows:
                 "Load both with the same library; with DuckDB, from the same connection.",
             )
         conditions = tuple(map(with_private_column, self.conditions))
-        known = _choice_columns(join.schema.columns, conditions)
+        known = _row_choice_columns(join.schema.columns, conditions)
         return self._with_new_frame(schema=join.schema, known=known, conditions=conditions, _source=joined)
 
     def per_person(self, columns: tuple[PersonColumn, ...]) -> Self:
@@ -272,7 +272,7 @@ class Rows:
             raise TypeError
         derived = {
             "unit": [unit.column, unit.max_rows, unit.missing],
-            "chosen": self.choice_columns,
+            "chosen": self.row_choice_columns,
             "where": [[each.describe(), [c.describe() for c in each.columns]] for each in self.conditions],
             "columns": [each.describe() for each in columns],
         }
@@ -293,7 +293,7 @@ class Rows:
         Of a public number of rows, a public number is drawn; else everybody is, by chance. Neighbouring samples
         agree on no column: where a row is not drawn, another one may be in its place.
         """
-        self.required_frame.check_ready()
+        self.required_frame.check_readable()
         schema, rows = self.schema, self.schema.size
         drawn = None if rows is None else math.floor(share * rows)
         if drawn is not None and rows is not None:
@@ -319,17 +319,17 @@ class Rows:
 
     @property
     def _sample_columns(self) -> tuple[Read, ...]:
-        """Columns that a question may read from a sample: all declared ones, and those of the conditions."""
+        """Requests that a question may make of a sample: all declared columns, and those of the conditions."""
         selected = (column for condition in self.conditions for column in condition.columns)
         return tuple(dict.fromkeys(reads_of((*self.schema.columns.values(), *selected))))
 
     @property
-    def choice_columns(self) -> list[list[Any]]:
+    def row_choice_columns(self) -> list[list[Any]]:
         """Columns whose values decide which rows of a person are chosen, as plain JSON values."""
         return [[column.name, column.describe()] for column in self.known]
 
 
-def _choice_columns(columns: Mapping[str, Column], conditions: tuple[Condition, ...]) -> tuple[Column, ...]:
+def _row_choice_columns(columns: Mapping[str, Column], conditions: tuple[Condition, ...]) -> tuple[Column, ...]:
     """Return the columns that decide which rows of a person are chosen, given declared columns and conditions."""
     every = [*columns.values(), *(column for each in conditions for column in each.columns)]
     return sort_columns({part for column in every for part in parts_of(column, {})})

@@ -64,8 +64,8 @@ class Sample:
         return f"a secret sample that includes {each} with probability {self.share}"
 
     @property
-    def sampling(self) -> str:
-        """Sentence on the sampling error of a mean: its sd times the square root of 1/rows - 1/of."""
+    def sampling_error_note(self) -> str:
+        """Sentence on the sampling error of a mean: the column's sd times √(1/rows - 1/of), if both are public."""
         if self.rows is None or self.of is None:
             add = f"{math.sqrt(1 - self.share):.3g} standard deviations of its column, divided by √rows,"
         else:
@@ -78,7 +78,7 @@ class Sample:
 
 
 class SampledFrame(DerivedFrame):
-    """A frame of which each question reads a newly drawn sample, and none reads the whole.
+    """A frame from which each question reads a newly drawn sample, and no question reads the whole.
 
     Parameters
     ----------

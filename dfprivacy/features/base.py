@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, final
 import numpy as np
 
 from dfprivacy._table.batch import Batch, apply_to_batch, declared_reads, number
-from dfprivacy._words import described
+from dfprivacy._words import class_description
 from dfprivacy.errors import PluginError
 from dfprivacy.schema.values import Dictionary
 
@@ -66,7 +66,7 @@ _BINCOUNT_FROM = 5  # places from which on np.bincount is faster than a product 
 
 
 def root(x: float | Fraction) -> float:
-    """Return the square root, rounded up: the least float whose square is at least x, or the next.
+    """Return the square root of x, rounded up to a float whose exact square is at least x.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def root(x: float | Fraction) -> float:
 
 
 def integers(values: Integers) -> list[int]:
-    """Convert integers to Python integers, which never overflow."""
+    """Convert a sequence of integers to Python integers, which never overflow."""
     return values.tolist() if isinstance(values, np.ndarray) else values
 
 
@@ -94,7 +94,7 @@ class Frozen(ABCMeta):
     """Metaclass that makes objects of bundled classes immutable after construction, including their arrays."""
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
-        """Construct an immutable object, whose arrays are copies."""
+        """Construct an object, copy its arrays, and make it immutable."""
         made = super().__call__(*args, **named)
         if cls.__module__.startswith(_OWN):
             attributes = vars(made)
@@ -163,7 +163,7 @@ class RowFeatures(metaclass=Frozen):
 
     @cached_property
     def reads(self) -> Sequence[Read]:
-        """`Read` of each column: as numbers if it has bounds, and as categories if it has categories."""
+        """Requests to read the columns: as numbers if they have bounds, as categories if they have categories."""
         return [read for column in self.columns for read in declared_reads(column)]
 
     @property
@@ -178,12 +178,12 @@ class RowFeatures(metaclass=Frozen):
 
     @cached_property
     def support(self) -> int:
-        """Largest number of nonzero coordinates of a row's vector."""
+        """Number of grid steps, at most, by which rounding moves the L1 distance of two rows' vectors."""
         return self.dimension
 
     @property
     def unit(self) -> float | None:
-        """Power of two that divides all coordinates of all rows, weights included; None if unknown.
+        """Power of two of which all coordinates of all rows, times the weights, are integer multiples; else None.
 
         No grid of finer steps rounds such rows, and noise may be on whole units (``grid="unit"`` of a sum).
         Somebody else's rows are cut to whole units, so a wrong claim costs accuracy only.
@@ -192,11 +192,11 @@ class RowFeatures(metaclass=Frozen):
 
     @abstractmethod
     def rows(self, batch: Batch) -> NDArray[Any]:
-        """Return the vectors of the rows of a batch, weights included, shape (batch.size, d)."""
+        """Return one vector for each row of a batch, multiplied by the weights, shape (batch.size, d)."""
 
     @abstractmethod
     def radius(self, norm: Norm) -> float:
-        """Return the largest L1, L2 or L∞ norm of a row's vector; without a bound in L∞, the bound in L2."""
+        """Return an upper bound of the L1, L2 or L∞ norm of a row's vector; for L∞, the bound for L2 is allowed."""
 
     def diameter(self, norm: Norm, public: frozenset[str]) -> float:  # noqa: ARG002
         """Return the largest L1, L2 or L∞ distance of two rows' vectors, for rows equal in the public columns."""
@@ -207,7 +207,7 @@ class RowFeatures(metaclass=Frozen):
         return self.radius(norm) if relation == "add_remove" else self.diameter(norm, public)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        r"""Return a batch's vectors as integer multiples of :math:`2^{-k}`, each clipped to the radius."""
+        r"""Return a batch's vectors, clipped to the radius, as integer multiples of :math:`2^{-k}`."""
         rows = np.array(self.rows(batch), dtype=np.float64).reshape(batch.size, self.dimension)
         radius, unit = {norm: self.radius(norm) for norm in _NORMS}, self.unit
         height = max(1, _CHUNK // self.dimension)
@@ -226,12 +226,12 @@ class RowFeatures(metaclass=Frozen):
         return _sum_by_group(self.steps(batch, k), labels, n_groups)
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
-        r"""Compute the released coordinates from the exact sums, as integer multiples of :math:`2^{-k}`."""
+        r"""Compute the coordinates to release with noise from exact sums, as multiples of :math:`2^{-k}`."""
         return total
 
     def describe(self) -> str:
         """Return a description of the feature for an explanation."""
-        return described(type(self), [column.name for column in self.columns])
+        return class_description(type(self), [column.name for column in self.columns])
 
     def __init_subclass__(cls, **named: Any) -> None:
         super().__init_subclass__(**named)
@@ -328,7 +328,7 @@ def _all_within(most: float, dimension: int, norm: int, radius: float) -> bool:
 
 
 def _norms_of_rows(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
-    """Return the L1 or L2 norm of each row; short rows are summed column by column, many times faster."""
+    """Return the L1 or L2 norm of each row; few columns are added one by one, as that is many times faster."""
     if rows.shape[1] > _SHORT_ROW:
         long: NDArray[np.float64] = np.linalg.norm(rows, ord=norm, axis=1)
         return long
@@ -375,7 +375,7 @@ def enforce_bounds(features: RowFeatures) -> RowFeatures:
 
 @final
 class _ClippedFeatures(RowFeatures):
-    """A plugin's features with enforced bounds: its radius is read once, and vectors are clipped to it.
+    """A plugin's features with enforced bounds: vectors are clipped to the radius stated at construction.
 
     Of them, `rows` is called afterwards, and `diameter` once for each norm and set of public columns, where they
     have one of their own: before anything is charged for what rests on it. It is twice the radius at most.
@@ -428,7 +428,7 @@ class _ClippedFeatures(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """Unit that the plugin states, to whose multiples vectors are truncated; None if it states no unit."""
+        """Power of two stated by the plugin, to multiples of which vectors are truncated; None if not stated."""
         return self._unit
 
     @property
@@ -495,7 +495,7 @@ def _infinity_bound(bound: Callable[[float], float], euclidean: float) -> float:
 
 
 class SlowFeatures(RowFeatures):
-    """Base class of slow row features: they are computed for selected rows only, in blocks that fit the cache."""
+    """Base class of features that are slow to compute: for selected rows only, in blocks that fit into cache."""
 
     threaded = True
 

@@ -1,4 +1,4 @@
-"""Histograms of a number as row features, with intervals of one or several widths."""
+"""Row features whose sum is a histogram of a column, with intervals of one or several widths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BITS = 62  # of the numbers that int64 holds, whatever is added to them
 
 @final
 class Bins(RowFeatures):
-    r"""Indicator of the bin of a number: its sum is a histogram, or with several widths of bins a tree of them.
+    r"""Indicators of the interval in which a number lies; their sums are a histogram for each interval width.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Bins(RowFeatures):
 
     @cached_property
     def _ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper edges of the intervals; the first and the last extend to infinity."""
+        """Lower and upper edges of the intervals; the first interval begins at -∞, and the last ends at ∞."""
         return np.append(-np.inf, self.edges[1:-1]), np.append(self.edges[1:-1], np.inf)
 
     def places(self, batch: Batch) -> NDArray[np.intp]:
@@ -150,7 +150,7 @@ class Bins(RowFeatures):
         return np.bincount(both, minlength=cells)[:cells].reshape(n_groups, self.n_sums)
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Return the weighted counts of the intervals of each width, as multiples of 2 to the minus `k`."""
+        """Compute the weighted counts of the intervals of each width, as multiples of 2^-k."""
         rows = sum(self.level_weights) * (float(total.sum()) if isinstance(total, np.ndarray) else math.inf)
         small = 0 <= k < _BITS and rows < math.ldexp(0.5, _BITS - k)  # the error of the product is below 1 in 2
         counts = np.array(total, dtype=np.int64 if small else object)
@@ -181,7 +181,7 @@ class Bins(RowFeatures):
         return max(apart, 2.0 * weight if norm == 1 else root(weight**2 + sum(w * w for w in self.level_weights)))
 
     def _norm_of(self, weights: Sequence[int], times: int, norm: Norm) -> float:
-        """Return the norm of a vector with each weight `times` times, or of a row without a value if larger."""
+        """Return the norm of a vector of all weights, each `times` times, or of a row without a value if larger."""
         if norm == 1:
             return float(times * sum(weights))
         length = float(max(weights)) if norm == math.inf else root(times * sum(w * w for w in weights))

@@ -1,4 +1,4 @@
-"""Features composed of others: by category, of complete rows only, and several side by side."""
+"""Row features composed of others: multiplied by category indicators, zero on incomplete rows, or concatenated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from dfprivacy._privacy.conversions import float_above
 from dfprivacy._table.batch import category, declared_read
-from dfprivacy._words import listed
+from dfprivacy._words import join_names
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Norm, RowFeatures, common_unit, concatenate, enforce_bounds, integers, root
 from dfprivacy.features.moments import Count
@@ -43,7 +43,7 @@ class Composed(RowFeatures):
     inner: tuple[RowFeatures, ...]
 
     def _set_attributes(self, inner: Iterable[RowFeatures], own: Iterable[Read] = (), *, more: int = 0) -> None:
-        """Set the attributes that follow from the inner features, own `Read`s and `more` own coordinates."""
+        """Set attributes such as `n_sums` from inner features, own requests to read and `more` own coordinates."""
         self.inner, reads = tuple(inner), [*own]
         self.n_sums = self.support = more
         self.portable = True
@@ -57,13 +57,13 @@ class Composed(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """Common unit of the inner features; None if any of them has no unit."""
+        """Largest power of two that divides the units of all inner features; None if any of them has no unit."""
         return common_unit(each.unit for each in self.inner)
 
 
 @final
 class OneHot(Composed):
-    r"""Indicators of a row's category: the sum counts rows by category; times features, it sums them by category.
+    r"""Indicators of a row's category: the sums count rows by category; times features, they are sums of these.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ class OneHot(Composed):
         return self._one_hot(batch, self._summed.rows(batch).reshape(batch.size, self._summed.dimension))
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the feature vectors of a batch as multiples of the grid step; those of `of` are clipped."""
+        """Return a batch's feature vectors as multiples of the grid step; vectors of `of` are clipped."""
         return self._one_hot(batch, self._summed.steps(batch, k))
 
     def _one_hot(self, batch: Batch, inner: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -152,14 +152,14 @@ class OneHot(Composed):
         return product
 
     def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:
-        """Return the exact sums by group, shape (n_groups, n_sums), without computing the rows' products."""
+        """Return the exact sums by group, shape (n_groups, n_sums), as sums of `of` by group and category."""
         groups, own = len(self.groups), self._row_categories(batch)
         if labels is not None:
             own = np.where((labels < n_groups) & (own < groups), labels * groups + own, n_groups * groups)
         return self._summed.totals(batch, own, n_groups * groups, k).reshape(n_groups, self.n_sums)
 
     def _row_categories(self, batch: Batch) -> NDArray[np.intp]:
-        """Return the index of each row's category, or the number of categories for other values; read-only."""
+        """Return the index of each row's category among those kept, or their number for other values; read-only."""
         codes = batch.codes(self.by)
         return codes if self._keeps_all_categories else self._index_of_code[codes]
 
@@ -169,7 +169,7 @@ class OneHot(Composed):
         return np.array_equal(self._index_of_code, np.arange(len(self._index_of_code)))
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Compute the released coordinates from the exact sums, category by category."""
+        """Compute the coordinates to release with noise from exact sums, category by category."""
         if self.of is None:
             return total
         width = self.of.n_sums
@@ -190,12 +190,16 @@ class OneHot(Composed):
 
     def describe(self) -> str:
         """Return a description of the feature."""
-        return f"{_as_one(self.of)} by {self.by.name}" if self.of else f"indicators of {self.by.name}"
+        return (
+            f"{_parenthesized_description(self.of)} by {self.by.name}"
+            if self.of
+            else f"indicators of {self.by.name}"
+        )
 
 
 @final
 class Given(Composed):
-    """Other features of the rows that have a value in all given columns; zero for all other rows.
+    """Features `of` on the rows with values in all `columns`, zero on other rows; optionally a tally of rows.
 
     A row with a missing value then contributes nothing and is not counted, where else it would count with its fill
     value. What is missing is said by `Batch.missing`.
@@ -256,7 +260,7 @@ class Given(Composed):
 
     @property
     def unit(self) -> float | None:
-        """Common unit of the inner features and the tally."""
+        """Largest power of two that divides the unit of `of` and the tally's numbers; None if `of` has no unit."""
         return common_unit((self.of.unit, *(self.tally or ())))
 
     def complete(self, batch: Batch) -> NDArray[np.bool_]:
@@ -270,7 +274,7 @@ class Given(Composed):
         return self._vectors_of_rows(self.complete(batch), inner, self.tally)
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the feature vectors of a batch as multiples of the grid step; those of `of` are clipped."""
+        """Return a batch's feature vectors as multiples of the grid step; vectors of `of` are clipped."""
         return self._vectors_of_rows(self.complete(batch), self.of.steps(batch, k), self._tally_in_steps(k))
 
     def _vectors_of_rows(
@@ -280,7 +284,7 @@ class Given(Composed):
         return vectors if tally is None else np.column_stack([vectors, np.where(complete, *tally)])
 
     def _tally_in_steps(self, k: int) -> tuple[float, float] | None:
-        """Return the tally's numbers of a complete and of another row in grid steps; None without a tally."""
+        """Return the tally's numbers for a complete and an incomplete row, in grid steps; None without a tally."""
         return (
             None if self.tally is None else (_round_to_steps(self.tally[0], k), _round_to_steps(self.tally[1], k))
         )
@@ -297,7 +301,7 @@ class Given(Composed):
         return np.hstack([totals, left * tally[0] + (rows - left) * tally[1]])
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Compute the released coordinates from the exact sums."""
+        """Compute the coordinates to release with noise from exact sums."""
         if self.tally is None:
             return self.of.image(total, k)
         return [*integers(self.of.image(total[:-1], k)), *integers(total[-1:])]
@@ -318,7 +322,8 @@ class Given(Composed):
     def describe(self) -> str:
         """Return a description of the feature."""
         given = [column.name for column in self.given]
-        return f"{_as_one(self.of)} where {listed(given)} {'are' if len(given) > 1 else 'is'} not missing"
+        verb = "are" if len(given) > 1 else "is"
+        return f"{_parenthesized_description(self.of)} where {join_names(given)} {verb} not missing"
 
 
 def _round_to_steps(number: float, k: int) -> float:
@@ -377,7 +382,7 @@ class Stack(Composed):
         return np.hstack([np.reshape(each.rows(batch), (batch.size, each.dimension)) for each in self.features])
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the feature vectors of a batch as multiples of the grid step; those of parts are clipped."""
+        """Return a batch's feature vectors as multiples of the grid step; each part is clipped to its radius."""
         return np.hstack([each.steps(batch, k) for each in self.features])
 
     def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:
@@ -385,7 +390,7 @@ class Stack(Composed):
         return np.hstack([each.totals(batch, labels, n_groups, k) for each in self.features])
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Compute the released coordinates from the exact sums, part by part."""
+        """Compute the coordinates to release with noise from exact sums, part by part."""
         return _images_of_parts(total, [(each, k) for each in self.features])
 
     def radius(self, norm: Norm) -> float:
@@ -401,8 +406,8 @@ class Stack(Composed):
         return "; ".join(each.describe() for each in self.features)
 
 
-def _as_one(features: RowFeatures) -> str:
-    """Return the description of features, in parentheses where others could be read into it."""
+def _parenthesized_description(features: RowFeatures) -> str:
+    """Return the description of features, in parentheses if text after it could be misread as a part of it."""
     described = features.describe()
     return f"({described})" if ";" in described or " where " in described else described
 
@@ -417,7 +422,7 @@ def _stacked_norm(lengths: list[float], norm: Norm) -> float:
 
 @final
 class PerGroup(Composed):
-    """Different features for each group of rows, each summed on its own grid; used within one call only."""
+    """Different features for each group of rows, each summed on a grid of its own; used within one call only."""
 
     def __init__(self, by: Sequence[Column], each: Mapping[int, tuple[RowFeatures, int]]) -> None:
         self.parts = each
@@ -435,7 +440,7 @@ class PerGroup(Composed):
         raise NotImplementedError
 
     def totals(self, batch: Batch, labels: NDArray[np.intp] | None, n_groups: int, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the exact sums of each group's features, concatenated, each on its own grid."""
+        """Return the exact sums of each group's features, concatenated; each group has its own grid step."""
         group = np.zeros(batch.size, dtype=np.intp) if labels is None else np.where(labels == 0, 0, -1)
         for column in self._by:
             codes, categories = batch.codes(column), len(column.categories or ())
@@ -444,12 +449,12 @@ class PerGroup(Composed):
         return np.concatenate([of.total(rows[at], None, own) for at, (of, own) in self.parts.items()])[None]
 
     def image(self, total: Integers, k: int) -> Integers:  # noqa: ARG002
-        """Compute the released coordinates from the exact sums."""
+        """Compute the coordinates to release with noise from exact sums, group by group."""
         return _images_of_parts(total, self.parts.values())
 
 
 def _images_of_parts(total: Integers, parts: Iterable[tuple[RowFeatures, int]]) -> Integers:
-    """Return the released coordinates of concatenated sums of several features, each on its own grid."""
+    """Compute the coordinates to release with noise for several features, whose exact sums are in one vector."""
     images, start = [], 0
     for of, k in parts:
         images.append(of.image(total[start : start + of.n_sums], k))

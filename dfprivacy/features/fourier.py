@@ -30,7 +30,7 @@ _FLOAT32_ERROR = 2.0**-20  # more than what cosine and sine in float32 miss of t
 
 @final
 class Fourier(SlowFeatures):
-    r"""Cosines and sines :math:`m^{-1/2}\,(\cos \omega_j'(x - c),\ \sin \omega_j'(x - c))`, j = 1, …, m.
+    r"""Fourier features of a row x: :math:`m^{-1/2}\,(\cos \omega_j'(x - c),\ \sin \omega_j'(x - c))`, j = 1, …, m.
 
     The sums, divided by the weight :math:`m^{-1/2}`, are the empirical characteristic function times the number
     of rows.
@@ -106,7 +106,7 @@ class Fourier(SlowFeatures):
         self.weights = self._weight
 
     def _angles(self, y: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return the angles of standardized rows, in [-π, π]."""
+        """Return the angles ω'(x - c) of standardized rows for each frequency ω, reduced to [-π, π]."""
         turns: NDArray[np.float64] = np.rint(y * 2.0**_GRID_BITS) / 2.0**_GRID_BITS @ self._turns.T
         turns -= np.rint(turns)
         turns *= 2 * np.pi
@@ -116,7 +116,7 @@ class Fourier(SlowFeatures):
         return np.column_stack([batch.standardized(column) for column in self.columns])
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the feature vectors of public rows, weights included, in float64; shape (rows, 2m)."""
+        """Return the feature vectors of public rows, scaled by 1/√m, as float64 of shape (rows, 2m)."""
         angles = (np.asarray(rows, dtype=np.float64) - self.centre) @ self.frequencies.T
         waves: NDArray[np.float64] = np.hstack([np.cos(angles), np.sin(angles)]) * self._weight
         return waves
@@ -184,7 +184,7 @@ def _least_mean_cosine(frequencies: bytes, d: int, reach: float) -> float:
 
 
 def gaussian_frequencies(lengthscales: NDArray[np.float64], m: int) -> NDArray[np.float64]:
-    r"""Return frequencies whose Fourier features approximate the Gaussian kernel: quasi-random normal frequencies.
+    r"""Return quasi-random normal frequencies, whose Fourier features approximate the Gaussian kernel.
 
     Parameters
     ----------

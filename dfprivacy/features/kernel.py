@@ -1,4 +1,4 @@
-"""Kernel evaluations at public points, and the projection onto their span."""
+"""Row features for kernels: kernel values at public points, and projections onto the span of these points."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Kernel(SlowFeatures):
 
 @final
 class Nystrom(SlowFeatures):
-    r"""Coordinates of a row's kernel feature, projected onto the span of public points.
+    r"""Coordinates of a row's projection onto the span of public points in the kernel's feature space.
 
     .. math:: \psi(x) = A\,(k(x, z_1), \dots, k(x, z_F))', \qquad A \approx K^{-1/2}
 
@@ -202,7 +202,7 @@ class Nystrom(SlowFeatures):
         return values @ self.map.T
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002
-        """Return the kernel values of a batch as multiples of their own grid step; `image` maps their sums."""
+        """Return a batch's kernel values as multiples of a fixed grid step; `image` multiplies sums by `map`."""
         return self._kernel.steps(batch, _STEP)
 
     def image(self, total: Integers, k: int) -> Integers:
@@ -240,7 +240,7 @@ def _cholesky_pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.
 
 
 def _whitening_matrix(gram: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Return the whitening matrix A and a bound of its error; see the notes of `Nystrom`. `gram` is overwritten."""
+    """Return a whitening matrix of the kernel matrix `gram`, and a bound of its error; `gram` is overwritten."""
     from scipy.linalg import lapack
 
     F = len(gram)

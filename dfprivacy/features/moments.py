@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, final
 
 import numpy as np
 
-from dfprivacy._words import listed
+from dfprivacy._words import join_names
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Norm, RowFeatures, root
 
@@ -50,7 +50,7 @@ class Count(RowFeatures):
 
 @final
 class Moments(RowFeatures):
-    r"""The first one or two powers of a number y, which is mapped from its bounds to [-1, 1].
+    r"""The first one or two powers of a number y that is mapped from its column's bounds to [-1, 1].
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Moments(RowFeatures):
         return self.coordinates(batch).T
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:
-        """Return the feature vectors of a batch as multiples of the grid step, stored coordinate by coordinate."""
+        """Return the feature vectors of a batch as multiples of the grid step, in column-major order."""
         steps = self.coordinates(batch, 2.0**k)
         return np.rint(steps, out=steps).T
 
@@ -169,7 +169,7 @@ class Moments(RowFeatures):
         """Return a description of the features."""
         name = self.columns[0].name
         powers = [name, f"{name}²"][: self.degree]
-        return listed(["ones", *powers] if self.count else powers)
+        return join_names(["ones", *powers] if self.count else powers)
 
 
 def _parabola_diameter(norm: Norm, c: float) -> float:
@@ -185,7 +185,7 @@ def _parabola_diameter(norm: Norm, c: float) -> float:
 
 @final
 class Beyond(RowFeatures):
-    r"""Indicators of a number below its bounds and of one above them: the sums count such rows.
+    r"""Indicators that a number is below its bounds, and that it is above them: their sums count such rows.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class Beyond(RowFeatures):
 
     @property
     def unit(self) -> float | None:
-        """The weight: the vectors are integer multiples of it."""
+        """Weight of the indicators, a power of two, of which all coordinates are integer multiples."""
         return self._weight
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from dfprivacy._table.batch import BATCH_ROWS
-from dfprivacy._words import listed
+from dfprivacy._words import join_names
 from dfprivacy.errors import ArgumentError
 from dfprivacy.features.base import UP, Norm, RowFeatures, integers, root
 
@@ -131,7 +131,7 @@ class Outer(RowFeatures):
         self.support = 2 * self.dimension  # steps: the final rounding moves each coordinate of either row by one
 
     def points(self, batch: Batch) -> NDArray[np.float64]:
-        """Return (1, y) of each row, as multiples of 2 to the minus 19, shape (d + 1, batch.size)."""
+        """Return (1, y) of each row, as multiples of 2^-19, shape (d + 1, batch.size)."""
         points = np.empty((len(self.columns) + 1, batch.size))
         points[0] = 2.0**_BITS
         for y, column, (mid, half) in zip(points[1:], self.columns, self._maps, strict=True):
@@ -160,7 +160,7 @@ class Outer(RowFeatures):
         return vectors
 
     def steps(self, batch: Batch, k: int) -> NDArray[np.float64]:  # noqa: ARG002 - the unit is its own
-        """Return the products of each row's numbers without weights, as multiples of 2 to the minus 38."""
+        """Return the entries of the outer product of each row's (1, y), without weights, as multiples of 2^-38."""
         points = self.points(batch)
         i, j = self._upper
         return (points[i] * points[j]).T
@@ -172,7 +172,7 @@ class Outer(RowFeatures):
         n_groups: int,
         k: int,  # noqa: ARG002
     ) -> NDArray[np.float64]:
-        """Return the exact sums of products by group, without weights, as multiples of 2 to the minus 38."""
+        """Return the exact sums of products by group, without weights, as multiples of 2^-38."""
         if labels is None:
             return self._sums_of_products(self.points(batch))[None]
         small = labels.astype(np.uint16) if n_groups < 1 << 16 else labels  # NumPy sorts short integers by digits
@@ -195,7 +195,7 @@ class Outer(RowFeatures):
         return sums if self.count else sums[1:]
 
     def image(self, total: Integers, k: int) -> Integers:
-        """Multiply the exact sums by the weights, and round them to multiples of 2 to the minus `k`."""
+        """Multiply the exact sums by the weights, and round them to multiples of 2^-k."""
         total = integers(total)
         if self.centred:
             total = self._centred_sums(total)
@@ -214,7 +214,7 @@ class Outer(RowFeatures):
         return one + self._norm_without_count(1) if norm == 1 else math.hypot(one, self._norm_without_count(2)) * UP
 
     def _norm_without_count(self, norm: Norm) -> float:
-        """Return the largest norm of the coordinates but the count, for y in the cube or in the ball."""
+        """Return the largest norm of all coordinates except the count, for y in the cube or in the ball."""
         d = len(self.columns)
         if norm == math.inf:
             return 1.0 if self.ball is None else min(self.ball, 1.0) * UP
@@ -242,7 +242,7 @@ class Outer(RowFeatures):
     def describe(self) -> str:
         """Return a description of the features."""
         products = [*(column.name for column in self.columns), "their products"]
-        return listed(["ones", *products] if self.count else products)
+        return join_names(["ones", *products] if self.count else products)
 
 
 def _ball_diameter_squared(r: float, w: float) -> float:

@@ -31,7 +31,7 @@ _LOG_OF_ZERO = -64.0  # a logarithm whose exponential is 0 beside any rounding
 
 @final
 class ProductKernel(metaclass=Frozen):
-    r"""Gaussian kernel of the numeric columns, times a factor for each categorical column that differs.
+    r"""Gaussian kernel of the numeric columns, times a factor for each categorical column in which two rows differ.
 
     .. math:: k(x, x') = \exp\Bigl(-\sum_i \frac{(x_i - x_i')^2}{2\ell_i^2}\Bigr) \prod_{c\,:\,x_c \ne x_c'} \rho_c
 
@@ -91,7 +91,7 @@ class ProductKernel(metaclass=Frozen):
         self._rows_q = min(_ROWS_BITS, bits - self._points_q)
         if self._points_q < _POINTS_BITS_MIN:
             raise ArgumentError(
-                "The lengthscale is too small for the bounds, which are over some thousand lengthscales apart.",
+                "The lengthscale is too small: the bounds are thousands of lengthscales apart.",
                 "Give a larger lengthscale, or narrower bounds.",
             )
         self._logarithms = np.array([self._log_of_mismatch(self.columns[i], mismatch) for i in self.categories])
@@ -121,12 +121,12 @@ class ProductKernel(metaclass=Frozen):
         return self._rows_q + self._points_q
 
     def scaled(self, numbers: NDArray[np.float64], j: int) -> NDArray[np.float64]:
-        """Return numbers of the j-th numeric column minus the middle of its bounds, over its lengthscale."""
+        """Return numbers of the j-th numeric column minus the middle of its bounds, divided by its lengthscale."""
         scaled: NDArray[np.float64] = (numbers - self._mids[j]) / self.lengthscales[j]
         return scaled
 
-    def _scaled(self, numbers: NDArray[np.float64], j: int, q: int | None) -> NDArray[np.float64]:
-        """Return the numbers as `scaled` does, rounded to integer multiples of 2^-q unless q is None."""
+    def _rounded_scaled(self, numbers: NDArray[np.float64], j: int, q: int | None) -> NDArray[np.float64]:
+        """Return scaled numbers of the j-th numeric column, rounded to multiples of 2^-q unless q is None."""
         rounded: NDArray[np.float64] = _round_to_multiples(self.scaled(numbers, j), q)
         return rounded
 
@@ -145,7 +145,7 @@ class ProductKernel(metaclass=Frozen):
     def left_factors(
         self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True
     ) -> NDArray[np.float64]:
-        """Return a vector for each row, whose scalar product with a right factor is the kernel's exponent."""
+        """Return a vector for each row; its scalar product with one of `right_factors` is a log kernel value."""
         return self._left_factors(columns, self._rows_q if exact else None)
 
     def _left_factors(self, columns: Sequence[NDArray[Any]] | NDArray[Any], q: int | None) -> NDArray[np.float64]:
@@ -153,7 +153,7 @@ class ProductKernel(metaclass=Frozen):
         left = np.zeros((n, self.width))
         squares = np.zeros(n)
         for j, i in enumerate(self.numbers):
-            u = self._scaled(columns[i], j, q)
+            u = self._rounded_scaled(columns[i], j, q)
             left[:, j] = u
             squares += u * u
         left[:, d] = _round_to_multiples(squares / -2, None if q is None else self._exponent_q)
@@ -167,11 +167,11 @@ class ProductKernel(metaclass=Frozen):
     def right_factors(
         self, columns: Sequence[NDArray[Any]] | NDArray[Any], *, exact: bool = True
     ) -> NDArray[np.float64]:
-        """Return a vector for each point, whose scalar product with a left factor is the kernel's exponent."""
+        """Return a vector for each point; its scalar product with one of `left_factors` is a log kernel value."""
         n, d = len(columns[0]), len(self.numbers)
         right = np.zeros((n, self.width))
         for j, i in enumerate(self.numbers):
-            w = self._scaled(columns[i], j, self._points_q if exact else None)
+            w = self._rounded_scaled(columns[i], j, self._points_q if exact else None)
             right[:, j] = w
             right[:, d + 1] -= w * w / 2
         right[:, d] = 1
@@ -188,7 +188,7 @@ class ProductKernel(metaclass=Frozen):
         snapped = points.copy()
         for j, i in enumerate(self.numbers):
             column, step = self.columns[i], 2.0**-self._points_q
-            w = self._scaled(points[:, i], j, self._points_q)
+            w = self._rounded_scaled(points[:, i], j, self._points_q)
             placed = column.mid + w * self.lengthscales[j]
             outside = (placed < column.low) | (placed > column.high)  # one step towards the middle is within
             snapped[:, i] = np.where(outside, column.mid + (w - np.sign(w) * step) * self.lengthscales[j], placed)
@@ -246,7 +246,7 @@ class ProductKernel(metaclass=Frozen):
         for j, i in enumerate(self.numbers):
             column = self.columns[i]
             if column.name not in public:
-                low, high = self._scaled(np.array([column.low, column.high]), j, q)
+                low, high = self._rounded_scaled(np.array([column.low, column.high]), j, q)
                 exponent += (Fraction(float(high)) - Fraction(float(low))) ** 2 / 2
         for i, logarithm in zip(self.categories, self._logarithms, strict=True):
             if self.columns[i].name not in public:
@@ -254,7 +254,7 @@ class ProductKernel(metaclass=Frozen):
         return float_above(exponent)
 
     def distance(self, public: frozenset[str] = frozenset(), *, exact: bool = True) -> float:
-        r"""Return the largest distance of two rows in the kernel's feature space, √(2 - 2k) at the least value k.
+        r"""Return the largest distance of two rows in the kernel's feature space, √(2 - 2k) at the least kernel k.
 
         A row without one of the categories counts nowhere; it is at the distance 1 from all others.
 
@@ -286,7 +286,7 @@ class ProductKernel(metaclass=Frozen):
         return max(farthest, 1.0 if nowhere else 0.0) + 2 * self.excess
 
     def check(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return public points as an array of rows, or raise `~dfprivacy.ArgumentError`."""
+        """Return public points as an array; raise an `~dfprivacy.ArgumentError` for a wrong shape or values."""
         rows = np.asarray(points, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != len(self.columns) or not len(rows):  # noqa: PLR2004
             raise ArgumentError(
@@ -328,7 +328,7 @@ def _value_for_column(parameter: float | Mapping[str, float], column: Column, ar
 
 @lru_cache(maxsize=8)
 def sobol(dimension: int, n: int) -> NDArray[np.float64]:
-    """Return the first points of the unscrambled Sobol sequence; their number is the next power of two from n.
+    """Return the first points of the unscrambled Sobol sequence; their number is n rounded up to a power of two.
 
     Parameters
     ----------

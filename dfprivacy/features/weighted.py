@@ -1,4 +1,4 @@
-"""Features times sampling weights, and the products from which a design-based variance is estimated."""
+"""Row features multiplied by sampling weights, with the products that a design-based variance needs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def check_weights(weights: Column, columns: Iterable[Column]) -> None:
 
 @final
 class Weighted(Composed):
-    r"""Other features times a row's sampling weight, and the pairwise products of the resulting coordinates.
+    r"""Other features multiplied by a row's sampling weight, and pairwise products of the resulting coordinates.
 
     With w the weight, W its upper bound, v = w/W in [0, 1], and f the vector of `of`, whose coordinates are not
     negative and add up to at most 1, a row has the coordinates :math:`z_i = v f_i`, and :math:`s z_i^2` and
@@ -133,7 +133,7 @@ class Weighted(Composed):
 
     @property
     def unit(self) -> None:
-        """None, as weights need not be multiples of a power of two."""
+        """Unit of the coordinates: None, as weights need not be multiples of a power of two."""
         return
 
     def rows(self, batch: Batch) -> NDArray[np.float64]:

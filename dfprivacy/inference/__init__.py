@@ -1,4 +1,4 @@
-"""Inference from noisy sums: an estimate, its error, an interval, a p-value, and their expectations.
+"""Inference from noisy sums: estimates, standard errors, intervals and p-values, and their planning.
 
 A release gives sums S with noise of a public law. `draws` of what the exact sums may be, sums by name (`moments`),
 and a parameter θ(S) with its variance from sampling give a confidence distribution (`engine`), `planning` asks the

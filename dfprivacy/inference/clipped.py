@@ -85,7 +85,7 @@ class Clipped:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The noisy counts, their noise and the numbers of rows as plain values, which `from_release` reads."""
+        """Noisy counts, the law of their noise and numbers of rows, as a dictionary that `from_release` reads."""
         return {"values": tuple(map(tuple, self.values.tolist())), "noise": astuple(self.law), "rows": self.rows}
 
     @classmethod
@@ -138,11 +138,11 @@ class Clipped:
         return tuple(told)
 
     def _describe_effect(self, side: int, moved: str) -> str:
-        """Describe how much a mean or sum would change if clipped values exceeded the bound by one unit."""
+        """Describe the effect of clipping: for a mean or sum, its change if the clipped values were larger."""
         if moved == "coefficient":
             return "the coefficients are estimated from the clipped values"
         if not moved:
-            return "how far they lie beyond it was not measured"
+            return "how far beyond the bound these values lie was not measured"
         unit = 10.0 ** math.floor(math.log10((self.bounds[1] / 2 - self.bounds[0] / 2) / _STEPS))
         share, low, high = self.shares[0][side]
         times = self.rows[0] if moved == "sum" else 1.0

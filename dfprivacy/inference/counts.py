@@ -115,11 +115,11 @@ class NoisyCounts:
 
     @property
     def estimate(self) -> Counts:
-        """Noisy counts, changed to the nearest counts that are possible: hits from 0 to the number of rows."""
+        """Possible counts nearest to the noisy ones: hits between 0 and the number of rows."""
         return self._possible_counts(self.values[..., None])
 
     def draws(self, draws: int = DRAWS) -> tuple[Counts, Array]:
-        """Draw possible exact counts, given the release.
+        """Draw possible exact counts, given the noisy counts.
 
         Parameters
         ----------

@@ -42,7 +42,7 @@ _LOG2 = math.log(2)
 
 @lru_cache(maxsize=32)
 def points(dimension: int, draws: int, seed: int = 0) -> Array:
-    """Return random points of the unit cube that are evenly spaced in each coordinate (Latin hypercubes).
+    """Return random points of the unit cube that are evenly spaced in each coordinate (Latin hypercube sampling).
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def points(dimension: int, draws: int, seed: int = 0) -> Array:
 
 
 def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
-    """Return draws of noise and their importance weights; every other draw is from a law three times as wide.
+    """Return draws of noise and their importance weights; every second draw is from a law three times as wide.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def noise(laws: Sequence[NoiseLaw], u: Array) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=16)
 def cube_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Array, Array]:
-    """Draw k of d coordinates of noise of density ∝ exp(-max|x|), with importance weights, for pairs (d, k).
+    """Draw k coordinates of d-dimensional noise with density ∝ exp(-max|x|), for pairs (d, k); return weights too.
 
     Every other draw is of wider cubes, for far tails.
 

@@ -38,11 +38,11 @@ class NoisySums(Protocol):
         """Point estimates of the exact sums, from the noisy ones."""
 
     def draws(self, draws: int = DRAWS) -> tuple[Any, Array]:
-        """Draw possible exact sums given the release; return them with the weights of the draws."""
+        """Draw possible exact sums, given the noisy sums; return them with the weights of the draws."""
 
 
-def root_of_rising(probability: Callable[[Array], Array], q: Array, start: Array, reach: Array) -> Array:
-    """Return the x at which a rising probability is q, by the Illinois rule (Dowell and Jarratt 1971).
+def root_of_increasing(probability: Callable[[Array], Array], q: Array, start: Array, reach: Array) -> Array:
+    """Return the x at which an increasing probability is q, by the Illinois method (Dowell and Jarratt 1971).
 
     The normal quantile of a confidence is nearly a line in x, so few steps do.
 
@@ -201,7 +201,7 @@ class Inference:
         below, beyond = (((self.theta == end) * self.weights).sum(axis=-1) for end in (-np.inf, np.inf))
         inside = (below < q) & (q < 1 - beyond)
         reach = 3 * np.maximum(self.standard_error, 1e-300)
-        found = root_of_rising(self.cdf, np.where(inside, q, (below + 1 - beyond) / 2), estimate, reach)
+        found = root_of_increasing(self.cdf, np.where(inside, q, (below + 1 - beyond) / 2), estimate, reach)
         return np.where(inside, found, np.where(q <= below, -np.inf, np.inf))
 
     def _quantile_of_draws(self, q: Array) -> Array:

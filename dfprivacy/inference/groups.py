@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import fdtrc, gammaincinv, ndtri
 
 from dfprivacy.inference.draws import DRAWS, points
-from dfprivacy.inference.engine import Inference, infer, root_of_rising
+from dfprivacy.inference.engine import Inference, infer, root_of_increasing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -78,7 +78,7 @@ def holm(pvalues: Array) -> Array:
 
 @dataclass(frozen=True)
 class Omnibus:
-    r"""The omnibus test of k means by Welch's F, whose distribution accounts for the noise.
+    r"""Omnibus test of the equality of k means by Welch's F, with a null distribution that accounts for the noise.
 
     With weights :math:`w_j = 1/V_j`, :math:`V_j` the variance of a noisy mean from sampling and noise, the
     statistic is :math:`Q(m) = \sum w_j (m_j - \tilde m)^2`. A draw of what the noise was moves the means by δ;
@@ -140,7 +140,7 @@ class Omnibus:
         return self._tail_probability(self.shift)
 
     def _tail_probability(self, shift: Array) -> Array:
-        """Return the probability of a statistic at least as large as observed if the means move by `shift`."""
+        """Return the probability of a statistic at least as large as observed, if means are moved by `shift`."""
         a, b = self._centred_product(self.direction, self.direction), self._centred_product(shift, self.direction)
         root = np.sqrt(np.maximum(b * b - a * (self._centred_product(shift, shift) - self._variance_of_means), 0.0))
         above = self._radius_tail_probability((root - b) / a) + self._radius_tail_probability((root + b) / a)
@@ -188,7 +188,7 @@ class Omnibus:
         def tail(effect: Array) -> Array:
             return self._tail_probability(self.shift + np.maximum(effect, 0)[..., None, None] * unit)
 
-        effect = np.maximum(root_of_rising(tail, np.maximum(chances, tail(none)), none, none + 1), 0.0)
+        effect = np.maximum(root_of_increasing(tail, np.maximum(chances, tail(none)), none, none + 1), 0.0)
         low, high = effect**2 / (1 + effect**2)
         return low, high
 

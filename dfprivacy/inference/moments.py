@@ -1,4 +1,4 @@
-"""Moments of groups: exact moments, released moments, and draws given the release."""
+"""Moments of groups: exact moments, noisy moments, and draws of exact moments given noisy ones."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class NoisyMoments:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The noisy sums and their noise as plain values, which `from_release` reads."""
+        """Noisy sums and the laws of their noise, as a dictionary that `from_release` reads."""
         return {
             "form": self.form,
             "values": tuple(map(tuple, self.values.tolist())),
@@ -185,7 +185,7 @@ class NoisyMoments:
 
     @property
     def replicates(self) -> NoisyMoments:
-        """Noisy sums minus draws of their noise, along a new first axis."""
+        """Noisy sums minus random draws of their noise, one draw for each index of a new first axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
         noise = noise_draws(self.laws[0], scales, self.id or str(self.released))
         return replace(self, values=np.moveaxis(self.values[..., None] - noise, -1, 0))

@@ -108,7 +108,7 @@ def skewness(found: Inference, sums: NoisyMoments) -> Array:
 
 
 def worst_pvalue(pvalue: ArrayLike, skewness: Array | float, alternative: Alternative = "two-sided") -> Array:
-    """Return the worst-case p-value: that of data as skewed as the given skewness.
+    """Return the p-value for data with the given skewness, the worst case, from the p-value for normal data.
 
     Parameters
     ----------

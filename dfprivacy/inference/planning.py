@@ -26,7 +26,7 @@ __all__ = ["FEW", "FOUND", "TABLES", "effect_for", "expected_errors", "power", "
 FOUND = 0.8
 """The power at which a test is said to find an effect."""
 
-NONE = "none: more epsilon, or more rows, are needed"
+NONE = "none: a larger epsilon or more rows are needed"
 TABLES, FEW = 512, 128
 """Made-up tables for a power; and for one of groups, or for an error."""
 

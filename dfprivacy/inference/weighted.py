@@ -52,7 +52,7 @@ class WeightedSums:
     second: Array
 
     def __getitem__(self, group: int | NDArray[np.int_]) -> WeightedSums:
-        """Return the sums of one group, or of several groups, without the axis of groups."""
+        """Return the sums of one group, without the axis of groups, or of several groups."""
         return WeightedSums(self.first[..., group, :, :], self.second[..., group, :, :, :])
 
 
@@ -135,7 +135,7 @@ class NoisyWeighted:
 
     @property
     def released(self) -> dict[str, Any]:
-        """The noisy sums and their noise as plain values, which `from_release` reads."""
+        """Noisy sums and the laws of their noise, as a dictionary that `from_release` reads."""
         return {
             "weights": self.weights,
             "most": self.most,
@@ -162,7 +162,7 @@ class NoisyWeighted:
 
     @property
     def estimate(self) -> WeightedSums:
-        """Noisy sums, with a last axis of length 1; negative sums of weighted features are raised to almost 0."""
+        """Noisy sums, with a last axis of length 1; negative sums of weighted features become slightly positive."""
         values = self.values.copy()
         values[..., : self.width] = np.maximum(values[..., : self.width], _NOTHING)
         return self._sums(values[..., None])
@@ -191,7 +191,7 @@ class NoisyWeighted:
 
     @property
     def replicates(self) -> WeightedSums:
-        """Noisy sums minus draws of their noise, along the last axis."""
+        """Noisy sums minus random draws of their noise, one draw for each index of the last axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
         return self._sums(self.values[..., None] - noise_draws(self.laws[0], scales, self.id or str(self.released)))
 
@@ -266,7 +266,7 @@ def ratio(sums: WeightedSums, numerator: ArrayLike, denominator: ArrayLike) -> t
 
 
 def mean(group: WeightedSums, bounds: tuple[float, float]) -> tuple[Array, Array, Array]:
-    """Return the weighted mean of a column y from the features (1+y)/2 and (1-y)/2, with what `ratio` returns."""
+    """Return the weighted mean of y from the features (1+y)/2 and (1-y)/2, its variance, and degrees of freedom."""
     return ratio(group, bounds[::-1], (1.0, 1.0))
 
 
@@ -303,6 +303,6 @@ def total(sums: WeightedSums, coefficients: ArrayLike) -> tuple[Array, Array, Ar
 
 
 def _positive_variance(variance: Array) -> Array:
-    """Return draws of a variance raised to be positive; a negative median is first subtracted from all draws."""
+    """Return draws of a variance, raised to be positive; if their median is negative, it is subtracted from all."""
     middle = np.median(variance, axis=-1, keepdims=True)
     return np.maximum(variance - np.minimum(middle, 0.0), _LEAST)

@@ -136,7 +136,7 @@ class Column:
             fill = self.mid if self.fill is None else as_number(self.fill, f"fill of column {self.name!r}: ")
             if not low <= fill <= high:
                 raise SchemaError(
-                    f"Missing values of column {self.name!r} count as {fill:g}, outside of {[low, high]!r}.",
+                    f"The fill value {fill:g} of column {self.name!r} lies outside its bounds {[low, high]!r}.",
                     "Give a fill within the bounds, or fill=None for their middle.",
                 )
             object.__setattr__(self, "fill", fill)
@@ -155,7 +155,9 @@ class Column:
     def __str__(self) -> str:
         ends = "" if self.bounds is None else f" in [{self.low:g}, {self.high:g}]"
         few = self.beyond is not None and math.isfinite(self.beyond)
-        return f"{self.name}{ends}" + (f", with at most {self.beyond:,.0f} rows beyond (at 95 %)" if few else "")
+        return f"{self.name}{ends}" + (
+            f", with at most {self.beyond:,.0f} rows beyond them (95% confidence)" if few else ""
+        )
 
     @property
     def low(self) -> float:
@@ -320,7 +322,7 @@ class Column:
         return codes
 
     def _codes_without_other(self, raw: Raw) -> Codes:
-        """Return the code of each raw value, ``len(categories)`` for values in none even if `other` is set."""
+        """Return the code of each raw value; ``len(categories)`` for values in no category, ignoring `other`."""
         categories = self.categories or ()
         if isinstance(raw, np.ndarray):
             return _encode_numbers(raw, categories)
@@ -432,7 +434,7 @@ def _groups_as_text(groups: object) -> str:
 
 
 def category_key(value: object) -> object:
-    """Return a key that is the same for all values that count as one category; NaN for values that cannot."""
+    """Return a key that is equal for all values that count as one category; NaN for values that cannot be one."""
     text = plain_text(value)
     return plain_number(value, dates=False) if text is None else ("text", text)
 
@@ -591,7 +593,7 @@ class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can ha
     beyond: float
 
     def __new__(cls, bounds: tuple[float, float], beyond: float = math.inf) -> Self:
-        """Construct the pair from bounds and the number of rows beyond them."""
+        """Construct the pair from bounds and an upper limit of the number of rows beyond them."""
         pair = super().__new__(cls, bounds)
         pair.beyond = beyond
         return pair
@@ -599,7 +601,7 @@ class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can ha
 
 @dataclass(frozen=True)
 class Unit:
-    """Privacy unit of a table in which a person may have several rows: neighbours differ in all of them.
+    """Privacy unit of a table in which a person may have several rows: neighbours differ in one person's rows.
 
     Attributes
     ----------
@@ -616,7 +618,7 @@ class Unit:
     missing: Literal["omit", "own"] = "omit"
 
 
-class Words(NamedTuple):
+class LabelAndUnits(NamedTuple):
     """Label and units of a column, each empty by default."""
 
     label: str = ""
@@ -670,7 +672,7 @@ class Schema:
     people: int | None = None
     table: str | None = None
     derived: str | None = None
-    words: Mapping[str, Words] = field(default_factory=dict, compare=False)
+    words: Mapping[str, LabelAndUnits] = field(default_factory=dict, compare=False)
     person: str = field(default="", compare=False)
     library: str = field(default="pandas", compare=False, repr=False)
 
@@ -782,7 +784,7 @@ class Schema:
         return [name for name in self.names if not getattr(self.columns.get(name), "computed", False)]
 
     def _column_for_file(self, name: str) -> dict[str, Any]:
-        column, words = self.columns.get(name, Column(name)), self.words.get(name, Words())
+        column, words = self.columns.get(name, Column(name)), self.words.get(name, LabelAndUnits())
         categories = column.categories[:-1] if column.categories and column.other else column.categories
         facts = {
             "bounds": "find" if column.find else column.bounds and tuple(map(_integer_if_whole, column.bounds)),
@@ -927,18 +929,20 @@ def categories_of(what: str, categories: object) -> tuple[Category, ...]:
         domain.append(value)
     keys = [category_key(value) for value in domain]
     if not domain or len(set(keys)) < len(keys):
-        raise SchemaError(f"{what} must be at least one value, each once.", "Leave out repeated values.")
+        raise SchemaError(
+            f"{what} must list at least one value, and each value once.", "Leave out repeated values."
+        )
     return tuple(domain)
 
 
-def distinct_of(what: str, categories: object) -> tuple[Category, ...]:
-    """Check declared categories as `categories_of` does; refuse a number beside a text of it, as in [1, "1"]."""
+def distinct_categories(what: str, categories: object) -> tuple[Category, ...]:
+    """Check declared categories as `categories_of` does; refuse a number and the same number as text: [1, "1"]."""
     domain = categories_of(what, categories)
     numbers = {category_key(value): value for value in domain if not isinstance(value, str)}
     for text in domain:
         if isinstance(text, str) and (same := read_number(text)) in numbers:
             raise SchemaError(
-                f"{what} has the number {numbers[same]!r} and the text {text!r}, which reads as it.",
+                f"{what} has the number {numbers[same]!r} and the text {text!r}, which stands for it too.",
                 "Text that reads as a number counts as that number: list only one of the two, or only texts.",
             )
     return domain
@@ -971,7 +975,7 @@ def _title_of_table(table: Any) -> str:
 
 
 def _person_ids(n: int, max_rows: int, known: int | None) -> NDArray[np.int64]:
-    """Return the number of a synthetic person for each of n rows, with at most `max_rows` rows per person.
+    """Return the integer id of a synthetic person for each of n rows, with at most `max_rows` rows per person.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ import numpy as np
 
 from dfprivacy._privacy.filters import exact
 from dfprivacy.errors import ArgumentError, SchemaError
-from dfprivacy.schema import FoundPair, Words, toml
+from dfprivacy.schema import FoundPair, LabelAndUnits, toml
 from dfprivacy.schema.values import plain_number
 
 __all__ = ["USUAL", "SchemaFile", "parse_schema", "read_file", "read_whole", "skeleton"]
@@ -76,10 +76,10 @@ class SchemaFile:
     columns: Mapping[str, Mapping[str, Any]]
 
     @property
-    def words(self) -> dict[str, Words]:
+    def words(self) -> dict[str, LabelAndUnits]:
         """Labels and units of the columns for which the file has them."""
         return {
-            name: Words(facts.get("label", ""), facts.get("units", ""))
+            name: LabelAndUnits(facts.get("label", ""), facts.get("units", ""))
             for name, facts in self.columns.items()
             if {"label", "units"} & facts.keys()
         }
@@ -216,14 +216,14 @@ def read_file(path: str | os.PathLike[str]) -> SchemaFile:
 
 
 def parse_schema(where: str, content: bytes) -> SchemaFile:
-    """Parse the content of a schema file, which errors call `where`."""
+    """Parse the content of a schema file; `where` names the file in errors."""
     try:
         plain = tomllib.loads(content.decode())
     except (ValueError, RecursionError) as error:
         reason = {
             tomllib.TOMLDecodeError: str(error),
             UnicodeDecodeError: "it is not text in UTF-8",
-            RecursionError: "it holds lists in lists, too deep",
+            RecursionError: "its lists are nested too deeply",
         }.get(type(error), "a number in it has too many digits")
         raise SchemaError(f"The schema file {where} is not TOML: {reason}.", "See https://toml.io.") from None
     _check_keys(where, "", plain, TERMS)
@@ -231,8 +231,8 @@ def parse_schema(where: str, content: bytes) -> SchemaFile:
     for name, facts in columns.items():
         if not isinstance(facts, dict):
             raise SchemaError(
-                f"The schema file {where} does not describe the column {name!r}.",
-                f"Write a table: [columns.{name}].",
+                f"In the schema file {where}, the entry of column {name!r} is not a table.",
+                f"Write its declarations under [columns.{name}].",
             )
         _check_keys(where, f" of column {name!r}", facts, OF_COLUMNS)
     return SchemaFile(where, plain, columns)

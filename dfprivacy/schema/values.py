@@ -198,7 +198,7 @@ def read_date(text: str) -> float:
 
 
 def date_text(number: float) -> str | None:
-    """Convert days since 1970-01-01 to a date as text, with the time unless it is midnight; None if too far."""
+    """Convert days since 1970-01-01 to a date, with the time unless it is midnight; None if out of range."""
     try:
         date = _EPOCH.replace(tzinfo=None) + dt.timedelta(days=number)
     except (ValueError, OverflowError):

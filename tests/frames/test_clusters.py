@@ -170,7 +170,7 @@ def values_of(frame, tasks):
         return [plain(task(adapted, lambda _: None)) for task in tasks]
     if not isinstance(adapted, ClusterFrame):
         return Every(tasks)(TablePart(adapted.engine.parts(adapted.columns_needed(needed), ())), lambda _: None)
-    parts = adapted.fold(needed, Every(tasks), lambda _: None, portable=False)
+    parts = adapted.map_parts(needed, Every(tasks), lambda _: None, portable=False)
     return [added(values) for values in zip(*parts, strict=True)]
 
 

@@ -19,7 +19,7 @@ from dfprivacy._measure.evaluate import Table, union_of_tables
 from dfprivacy._plugins.loader import register_mechanism, unregister
 from dfprivacy._table import conditions as rows
 from dfprivacy._table.batch import Batch, declared_read, gather_selected_rows, reads_of
-from dfprivacy._table.conditions import Is, Satisfies, batches
+from dfprivacy._table.conditions import PresenceCondition, Satisfies, batches
 from dfprivacy._table.frames import adapt
 from dfprivacy.errors import SchemaError
 from dfprivacy.features import Given, Moments, OneHot
@@ -64,7 +64,7 @@ def test_the_same_is_missing_on_every_engine(constructor, column, data, size, mo
     wanted = wanted if isinstance(data[1], str) else [each is None for each in data]
     found = [batch.missing(column) for batch, _ in batches(adapt(frame), [declared_read(column)], ())]
     masks = [
-        np.concatenate([mask for _, mask in batches(adapt(frame), (), (Is(column, of),))])
+        np.concatenate([mask for _, mask in batches(adapt(frame), (), (PresenceCondition(column, of),))])
         for of in (dp.missing, dp.present)
     ]
 

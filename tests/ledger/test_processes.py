@@ -380,7 +380,7 @@ if sys.argv[1] == "lazy":
 
 def read(who):
     try:
-        adapt(frame).check_ready()
+        adapt(frame).check_readable()
     except ReadError as error:
         print(who, error, flush=True)
     else:

@@ -197,7 +197,7 @@ def test_what_is_known_of_a_join_follows():
     with pytest.raises(dp.SchemaError, match="file cannot describe"):
         view.to_toml()
     assert again.explain("mean", "x", epsilon=1)
-    assert "3 count of one 'pid'" in repr(view)
+    assert "at most 3 of each 'pid' count" in repr(view)
 
 
 def test_a_name_that_both_tables_have_is_of_one_of_them():

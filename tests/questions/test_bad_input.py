@@ -137,7 +137,7 @@ BAD_TERMS = [
     ({"bounds": {"agee": (0, 1)}}, SchemaError, "'agee' that the table lacks", NAMES),
     ({"bounds": [("age", 0, 1)]}, SchemaError, "takes a dictionary", ""),
     ({"bounds": pd.DataFrame(DATA)}, SchemaError, "not DataFrame", ""),
-    ({"categories": {"smoker": []}}, SchemaError, "must be at least one value", ""),
+    ({"categories": {"smoker": []}}, SchemaError, "must list at least one value", ""),
     ({"categories": {"smoker": ["a", "a"]}}, SchemaError, "each once", ""),
     ({"categories": {"smoker": "yes"}}, SchemaError, "must be a list", ""),
     ({"categories": {"age": pd.Series(DATA["age"])}}, SchemaError, "must be a list", ""),

@@ -40,7 +40,7 @@ TOGETHER = 1 << 22
 
 
 class Read(NamedTuple):
-    """Request to read one column: as numbers, as categories of a public domain, as keys (...), or as people.
+    """Request to read one column as numbers, as categories of a public domain, as keys, or as people's identifiers.
 
     Whoever the people are, they are told apart: their raw column is a dictionary with each name once, in which no
     integer is rounded. Its column is one that can name people. Values that a formula computes are read as they
@@ -55,7 +55,7 @@ class Read(NamedTuple):
 
 
 def cut_into_batches(columns: Mapping[Read, Raw], rows: int, size: int) -> Iterator[tuple[int, dict[Read, Raw]]]:
-    """Yield consecutive parts of at most `size` rows from columns of length `rows`: the length, and the columns."""
+    """Cut columns of length `rows` into batches of at most `size` rows; yield each batch's length and columns."""
     for start in range(0, rows, size):
         part = slice(start, min(start + size, rows))
         yield part.stop - start, {read: column[part] for read, column in columns.items()}
@@ -79,7 +79,7 @@ class Frame(BatchSource, ABC):
     settled : bool
         Whether every pass gives the same rows in the same order, unless somebody changes the table.
     elsewhere : bool
-        Whether the rows are in other processes, where work can be done by `fold`.
+        Whether the rows are in other processes, where work can be done by `map_parts`.
     """
 
     library: str = "pandas"
@@ -99,11 +99,11 @@ class Frame(BatchSource, ABC):
         """Count the rows."""
         return sum(rows for rows, _ in self.batches((), _PART))
 
-    def check_ready(self) -> None:
+    def check_readable(self) -> None:
         """Raise a `ReadError`, before anything is charged, if no rows can be read in this process."""
 
     def split_by_person(self, name: str) -> Sequence[Frame]:  # noqa: ARG002
-        """Split the frame so that all rows of a person, who is named in column `name`, are in one part."""
+        """Split the frame so that all rows of a person, who is identified by column `name`, are in one part."""
         return [self]
 
     def lists(self, names: Sequence[str]) -> dict[str, list[Any]]:
@@ -122,7 +122,7 @@ class Frame(BatchSource, ABC):
         own: Sequence[str],  # noqa: ARG002
         others: Sequence[str],  # noqa: ARG002
     ) -> Frame | None:
-        """Return the join with another frame, as `dfprivacy.engines.Engine.join` does; None if impossible."""
+        """Return the join with another frame, as `dfprivacy.engines.Engine.join` does; None if not possible."""
         return None
 
 
@@ -143,9 +143,9 @@ class DerivedFrame(Frame):
         """Return the kind of identifiers that a column's type can hold, such as "text"; empty if none."""
         return self.frame.identifier_kind(name)
 
-    def check_ready(self) -> None:
+    def check_readable(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
-        self.frame.check_ready()
+        self.frame.check_readable()
 
 
 class ColumnsFrame(Frame):
@@ -190,7 +190,7 @@ class ColumnsFrame(Frame):
 
 
 class AbsentFrame(Frame):
-    """A frame whose rows are on a server, which hands out its public columns only.
+    """A frame whose rows are on a server, which sends only the public columns.
 
     Parameters
     ----------
@@ -344,7 +344,7 @@ def redact_errors(work: Callable[[], T]) -> T:
 
 
 def read_error(what: str, hint: str) -> ReadError:
-    """Return a `ReadError` whose message `redact_errors` does not withhold, as dfprivacy wrote it."""
+    """Return a `ReadError` whose message quotes no data, so that `redact_errors` does not withhold it."""
     error = ReadError(what, hint)
     vars(error)["quotes_nothing"] = True
     return error

@@ -62,7 +62,7 @@ class ArrowEngine(Engine):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another table, which is held in memory while the rows of this table are read."""
+        """Join with another table, held in memory while this table's rows are read; None for any other engine."""
         return JoinedEngine(self, other, on, how, own, others) if isinstance(other, ArrowEngine) else None
 
 
@@ -249,7 +249,7 @@ class DuckEngine(Engine):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another relation of the same connection, by a query."""
+        """Join with another relation of the same connection by a query; None for any other engine or connection."""
         if not isinstance(other, DuckEngine):
             return None
         kinds = {self._schema.field(on).type, other._schema.field(on).type}  # noqa: SLF001

@@ -107,7 +107,7 @@ def identifier_kind(column: Column) -> str:
 
 
 def _decode_encoding(column: pa.Array) -> pa.Array | Dictionary:
-    """Undo a column's run-length encoding, and its dictionary encoding if the dictionary is longer than it."""
+    """Undo run-length encoding of a column, and dictionary encoding if the dictionary is longer than the column."""
     if types.is_run_end_encoded(column.type):
         return _decode_encoding(pc.run_end_decode(column))
     if types.is_dictionary(column.type):

@@ -76,7 +76,7 @@ class DaskEngine(Cluster):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another Dask DataFrame on the workers, after both are divided by person."""
+        """Join with another Dask DataFrame on the workers, both divided by person; None for any other engine."""
         if not isinstance(other, DaskEngine):
             return None
         empty = self.empty()

@@ -81,7 +81,7 @@ class EngineFrame(Frame):
         """Count the rows."""
         return int(self.engine.rows())
 
-    def check_ready(self) -> None:
+    def check_readable(self) -> None:
         """Raise a `ReadError` if no rows can be read in this process."""
         self.engine.check_ready()
 
@@ -101,11 +101,11 @@ class EngineFrame(Frame):
         return {name: [value for part in parts for value in part[name]] for name in names}
 
     def split_by_person(self, name: str) -> Sequence[EngineFrame]:
-        """Split the frame so that all rows of a person, who is named in column `name`, are in one part."""
+        """Split the frame so that all rows of a person, who is identified by column `name`, are in one part."""
         return [type(self)(each, self.keep) for each in self.engine.split_by_person(name)]
 
     def with_conditions(self, keep: Iterable[Keep]) -> EngineFrame:
-        """Return the frame whose engine reads fewer rows, by the conditions that fit the columns' types."""
+        """Return a frame whose engine filters rows by those conditions that fit the columns' types."""
         if not self.engine.keeps:
             return self
         types: Any = self.engine.empty()
@@ -139,7 +139,7 @@ def _names_of_reads(reads: Iterable[Read]) -> list[str]:
 
 @dataclass(frozen=True)
 class TablePart:
-    """A sequence of tables, read as batches of raw columns."""
+    """Part of a table: a sequence of dataframes, read as batches of raw columns."""
 
     tables: Iterator[object]
 
@@ -164,7 +164,7 @@ def _module_for_table(table: object) -> Any:
 
 @dataclass(frozen=True)
 class Outcome(Generic[T]):
-    """Result of a task on one part of a table: its value or error type, its number of rows, its worker's versions.
+    """Result of a task on one part of a table: value or type of error, number of rows, versions on the worker.
 
     With digests of the code of packages other than this one.
     """
@@ -182,7 +182,7 @@ class ClusterFrame(EngineFrame):
     engine: Cluster
     elsewhere = True
 
-    def fold(
+    def map_parts(
         self,
         reads: Iterable[Read],
         work: Callable[[TablePart, Callable[[int], None]], T],
@@ -238,13 +238,13 @@ def _checked_value(outcome: Outcome[T] | None, *, portable: bool) -> T:
     if outcome.by[0] != describe_environment()[0]:
         raise read_error(
             f"A worker has dfprivacy {outcome.by[0]}, and this process has {describe_environment()[0]}.",
-            "Install the same version on all workers.",
+            "Install the version of this process on all workers.",
         )
     for name, digest in outcome.code:
         if digest and digest != digest_of_package(name):  # without it, code has come along
             raise read_error(
                 f"A worker has another version of {name!r} than this process.",
-                "Install the same version on all workers.",
+                "Install the version of this process on all workers.",
             )
     if outcome.failed:
         raise read_error(

@@ -49,7 +49,7 @@ class PandasEngine(Engine):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another pandas DataFrame in memory."""
+        """Join with another pandas DataFrame in memory; None for any other engine."""
         if not isinstance(other, PandasEngine):
             return None
         return PandasEngine(join_frames(self._frame, other._frame, on, how, own, others))  # noqa: SLF001
@@ -81,7 +81,7 @@ def lists(frame: pd.DataFrame, wanted: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def divide_by_person(frame: pd.DataFrame, by: str, parts: int) -> list[pd.DataFrame]:
-    """Split a DataFrame into parts by a hash of the column that names people; rows without a person are in one."""
+    """Split a DataFrame by a hash of the column that names people; all rows without a person are in one part."""
     people = _encoded_people(frame, by)
     part = [zlib.crc32(name) % parts for name in identifiers_as_bytes(people.values, np.arange(len(people.values)))]
     of_rows = np.array([*part, 0])[people.codes]

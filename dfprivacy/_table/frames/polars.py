@@ -84,7 +84,7 @@ class PolarsEngine(Engine):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another Polars frame: in memory if both are DataFrames, else as a lazy query."""
+        """Join with a Polars frame: in memory if both are DataFrames, else by a lazy query; None for others."""
         if not isinstance(other, PolarsEngine):
             return None
         left, right = self._lazy, other._lazy  # noqa: SLF001
@@ -104,7 +104,7 @@ class PolarsEngine(Engine):
 
 
 class LazyEngine(PolarsEngine):
-    """A Polars LazyFrame, run by the streaming engine for every pass, and never in memory as a whole."""
+    """A Polars LazyFrame, run by the streaming engine for every pass, and never held in memory as a whole."""
 
     settled = False
 

@@ -63,7 +63,7 @@ class SparkEngine(Cluster):
     def join(
         self, other: Engine, on: str, how: Literal["left", "inner"], own: Sequence[str], others: Sequence[str]
     ) -> Engine | None:
-        """Join with another Spark DataFrame, as a query plan."""
+        """Join with a Spark DataFrame by a query plan, without running it; None for any other engine."""
         if not isinstance(other, SparkEngine):
             return None
         names, sides = [*own, *others], []
