@@ -216,13 +216,13 @@ class DisplayMixin:
         stated = [value for of in columns for value in of]
         fields = {name for name, own in self.result.items() if any(own is each for each in stated)}
         terms = {first for first, *_ in table.rows}
-        shown = {*(rows[0] if rows else ()), *terms, *fields, *self._repeated} - {"covers"}
+        shown = {*(rows[0] if rows else ()), *terms, *fields, *self._facts_in_frame} - {"covers"}
         facts = [(name, text) for name, text in self._full_rows() if name not in shown]
         return [table, *([Grid((), facts)] if facts else [])]
 
     @property
-    def _repeated(self) -> tuple[str, ...]:
-        """Names of facts in the repr that the rows of `to_frame` have under other names."""
+    def _facts_in_frame(self) -> tuple[str, ...]:
+        """Names of facts that the rows of `to_frame` already show under other names, so HTML leaves them out."""
         return ()
 
     @property

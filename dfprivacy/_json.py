@@ -1,4 +1,4 @@
-"""Conversion of releases to JSON and back, without loss, and without importing a module that the text names."""
+"""Lossless conversion of releases to JSON and back, which imports no module that the JSON text names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ loaders: list[Callable[[], object]] = []
 
 
 class JsonConversion:
-    """Conversion of a release to JSON and back."""
+    """Base class of releases: conversion to JSON and back."""
 
     if TYPE_CHECKING:
 
@@ -183,7 +183,7 @@ def _class_of_name(name: object) -> type[JsonConversion] | None:
 
 
 def _package_and_name(kind: str) -> tuple[str, str]:
-    """Return the package and name of a class, without the module, which may change."""
+    """Return a class's top-level package and its name, without the module, which may change between versions."""
     module, _, name = kind.partition(":")
     return module.partition(".")[0], name
 

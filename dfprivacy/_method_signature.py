@@ -121,8 +121,8 @@ class MethodSignature:
             if kind not in _KINDS:
                 raise PluginError(
                     f"columns= of mechanism {self.name!r} gives {parameter!r} the unknown kind {kind!r}.",
-                    'Use "numeric", "category" or "any" for one column, one of these in a list for several columns, '
-                    '"columns" for one or several with bounds or categories, "all" for any columns or None for all, '
+                    'Use "numeric", "category" or "any" for one column, one in a list for several columns, '
+                    '"columns" for one or several with bounds or categories, "all" for any or None for all, '
                     '"public" for a public column, or "view" for a second view.',
                 )
         self._check_defaults(parameters)
@@ -501,7 +501,7 @@ def _check_public_value(what: str, value: object) -> None:
 
 
 def public_table(table: object, what: str) -> dict[str, list[Any]]:
-    """Return public rows of any kind as lists of plain values by column.
+    """Convert a public table of any kind, such as a dataframe, to a list of plain values for each column.
 
     Parameters
     ----------

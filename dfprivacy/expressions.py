@@ -245,7 +245,7 @@ class Formula:
 
     @cached_property
     def never_missing(self) -> bool:
-        """Whether the formula has a value, and no missing one, for any values of its columns."""
+        """Whether the value of the formula is never missing, whatever the values in a row."""
         total = {Node("col", (column.name,)): column.filled for column in self.columns}
         for node in _post_order(self.node):
             if node.operation != "col":
@@ -267,7 +267,7 @@ class Formula:
                 parts = [spans[part] if isinstance(part, Node) else part for part in node.parts]
                 try:
                     spans[node] = _OPERATIONS[node.operation].value_range(*parts)
-                except _MisfitError as error:
+                except _OperandError as error:
                     raise SchemaError(f"{node}: {error.args[0]}", *error.args[1:]) from None
         return spans
 
@@ -496,7 +496,7 @@ def _declared_range(column: Column) -> ValueRange:
     return ValueRange(column.low, column.high, column.categories)
 
 
-class _MisfitError(Exception):
+class _OperandError(Exception):
     """Raised for an operation that does not apply to its operands."""
 
 
@@ -526,7 +526,7 @@ def _numeric_ranges(*parts: Any) -> list[ValueRange]:
     """Return the ranges of operands that are numbers or truth values; raise an error for labels."""
     spans = [part if isinstance(part, ValueRange) else _constant_range(part) for part in parts]
     if any(span.kind == "label" for span in spans):
-        raise _MisfitError(
+        raise _OperandError(
             "a label is not a number.",
             "Declare bounds of the column if its values are numbers, or map() its labels to numbers.",
         )
@@ -660,7 +660,7 @@ def _compared_range(a: Any, b: Any) -> ValueRange:
 def _equal_range(a: Any, b: Any) -> ValueRange:
     if isinstance(a, ValueRange) and a.kind == "label":
         if isinstance(b, ValueRange):
-            raise _MisfitError(
+            raise _OperandError(
                 "labels of two columns cannot be compared.", "Compare a column of labels with one label."
             )
         _check_labels(a, [b])
@@ -673,7 +673,7 @@ def _check_labels(a: ValueRange, values: Sequence[Any]) -> None:
     known = {category_key(each) for each in a.known or ()}
     for value in values:
         if category_key(value) not in known:
-            raise _MisfitError(
+            raise _OperandError(
                 f"{value!r} is not among the labels.", f"The labels are {list(a.known or ())[:20]!r}."
             )
 
@@ -688,7 +688,7 @@ def _isin_range(a: ValueRange, values: tuple[Any, ...]) -> ValueRange:
 
 def _truth_range(*parts: Any) -> ValueRange:
     if any(not isinstance(part, ValueRange) or part.kind != "truth" for part in parts):
-        raise _MisfitError(
+        raise _OperandError(
             "a condition, or an operand of &, | or ~, must be true or false, as a comparison is.",
             'For example (dp.col("age") >= 65) & (dp.col("works") == True).',
         )
@@ -731,7 +731,7 @@ def _range_of_either(a: Any, b: Any) -> ValueRange:
     kinds = {span.kind for span in spans}
     if "label" in kinds:
         if kinds != {"label"}:
-            raise _MisfitError(
+            raise _OperandError(
                 "the result would mix numbers and labels.", "Use numbers in both places, or labels in both."
             )
         return ValueRange(

@@ -69,7 +69,7 @@ class RowLabels(ABC):
 
     @property
     def reads(self) -> Sequence[Read]:
-        """Reads of the columns: as numbers if they have bounds, else as categories."""
+        """Requests to read the columns: as numbers if they have bounds, else as categories."""
         return [number(c) if c.bounds is not None else category(c) for c in self.columns]
 
     @abstractmethod

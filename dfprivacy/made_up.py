@@ -1,4 +1,4 @@
-"""Synthetic rows with an effect, for `dfprivacy.Mechanism.assumes`."""
+"""Functions that draw synthetic rows with an assumed effect, for `dfprivacy.Mechanism.assumes`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def groups_in_steps(
     spread: float | None,
     first: float | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Draw normal values in groups, with means around the middle of the bounds that decrease by `effect` sds each.
+    """Draw normal values in groups whose means, around the middle of the bounds, decrease by `effect` sds each.
 
     Parameters
     ----------

@@ -80,7 +80,11 @@ class MeasurementRecord:
         sentence = (
             f"{self.what}, with {self.kind} noise of scale {self.scale:.4g} (sensitivity {self.sensitivity:.4g})"
         )
-        return f"{sentence}, measured on {_time(self.reused)} and reused at no charge" if self.reused else sentence
+        return (
+            f"{sentence}, measured on {_shorten_timestamp(self.reused)} and reused at no charge"
+            if self.reused
+            else sentence
+        )
 
 
 @dataclass(frozen=True)
@@ -180,7 +184,7 @@ class Privacy:
         if not self.private:
             return "NOT PRIVATE: the noise came from a test-only sampler"
         reused = [each for each in self.noise if each.reused]
-        when = " and ".join(dict.fromkeys(_time(each.reused) for each in reused))
+        when = " and ".join(dict.fromkeys(_shorten_timestamp(each.reused) for each in reused))
         if reused and not self.epsilon:
             return f"at no charge: computed from measurements of {when}"
         if not (self.epsilon or self.delta or self.noise):
@@ -204,8 +208,8 @@ class Privacy:
         return f"{self.guarantee}{again}" + (f"; {self.note}" if self.note else "")
 
 
-def _time(at: str) -> str:
-    """Return a time stamp without fractions of seconds and time zone."""
+def _shorten_timestamp(at: str) -> str:
+    """Return a timestamp without fractions of seconds and time zone."""
     return at.partition(".")[0].partition("+")[0]
 
 

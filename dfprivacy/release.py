@@ -219,7 +219,7 @@ class Release(JsonConversion, DisplayMixin):
         return replace(self, **{name: clamp_number(getattr(self, name)) for name in self._row_counts})
 
     def _with_units(self, *columns: str) -> str:
-        """Return the labels of columns with their units; names where the schema has no labels."""
+        """Return the labels of columns with their units; a column without a label has its name."""
         return ", ".join(self.column_words.get(column, column) for column in columns)
 
     def _unit(self, column: str) -> str:

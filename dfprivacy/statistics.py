@@ -69,7 +69,7 @@ class Statistic(ABC):
     def sensitivity(
         self, relation: Literal["replace_one", "add_remove"], norm: float, public: frozenset[str]
     ) -> float:
-        """Return an upper bound of the distance between the values on two neighbouring tables, weights included.
+        """Return a bound of the distance between the statistic's weighted values on two neighbouring tables.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class OfSums(Statistic):
 
     @abstractmethod
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the statistic from the exact sums, of the features' shape; counts are integers."""
+        """Compute the statistic from exact sums, in the shape of the features; sums of counts are integers."""
 
 
 class OfRows(Statistic):
@@ -141,7 +141,7 @@ class OfRows(Statistic):
 
     @abstractmethod
     def value(self, rows: Batch) -> Any:
-        """Compute the statistic from all rows of the view: numbers of columns with bounds, codes of categories."""
+        """Compute the statistic from all rows of the view: numbers clipped to bounds, and codes of categories."""
 
 
 class OfPermutations(OfRows):

@@ -111,7 +111,7 @@ def nested_scalars(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def prefix_columns(key: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a row with the columns of a group's key in front; a duplicate name gets an underscore."""
+    """Return a row with the columns of a group's key in front; an underscore is added to a duplicate name."""
     named = {}
     for name, value in key.items():
         free = name

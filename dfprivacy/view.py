@@ -466,7 +466,7 @@ class PrivateFrame(PluginMethods, PublicFacts, BundledMethods):
         epsilon: Price | None = None,
         delta: Price | None = None,
     ) -> Combination:
-        """Ask the question of a release again, and pool one number of both answers.
+        """Ask the question of a release again, and pool one number of both answers, such as the estimate.
 
         Parameters
         ----------

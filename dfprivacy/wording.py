@@ -85,7 +85,7 @@ def limit_suffix(value: float, bounds: tuple[float, float] | None) -> str:
 
 
 def with_unit(text: str, unit: str) -> str:
-    """Append a unit to a formatted number, if there is one; a percent sign follows without a blank.
+    """Append a unit to a formatted number, if there is one; a percent sign follows without a space.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def rows_phrase(covers: str, weights: str | None = None) -> str:
 
 
 def bounds_phrase(covers: str | None, bounds: Any = None) -> str:
-    """Return words for the bounds to which values are limited, after a blank; empty if they are not limited.
+    """Return words for the bounds to which values are limited, after a space; empty if they are not limited.
 
     Examples
     --------
@@ -196,7 +196,7 @@ def bounds_phrase(covers: str | None, bounds: Any = None) -> str:
 
 
 def mark_limited(covers: str) -> str:
-    """Return the `covers` text of an interval, with the word "limited" in front, once.
+    """Return the `covers` text of an interval with "limited" in front, unless it is there already.
 
     Examples
     --------
@@ -279,7 +279,7 @@ def uncertainty(
     p: float | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> str:
-    """Format the interval, noise share and p-value of an estimate in brackets, after a blank; empty if unknown.
+    """Format the interval, noise share and p-value of an estimate in brackets, after a space; empty if unknown.
 
     Parameters
     ----------

@@ -102,7 +102,7 @@ class Combination(Release):
         return {"estimate": vars(self)["_draws"]}
 
     @property
-    def _repeated(self) -> tuple[str, ...]:
+    def _facts_in_frame(self) -> tuple[str, ...]:
         return (f"{100 * self.confidence:.4g}% CI",)
 
     def _tidy(self) -> list[dict[str, Any]]:

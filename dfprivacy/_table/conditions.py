@@ -206,7 +206,7 @@ def with_private_column(condition: Condition) -> Condition:
 
 
 def read_condition(schema: Schema, name: str, wanted: object) -> Condition:
-    """Return the condition that one keyword argument of ``where`` sets on the column of its name.
+    """Return the condition set by a keyword argument of ``where``, such as ``age=(30, 40)``, on that column.
 
     Parameters
     ----------

@@ -242,7 +242,7 @@ def _alphabets(pattern: str) -> tuple[str, ...]:
 
 
 def _characters_of_member(member: re.Match[str], pattern: str, at: int) -> str:
-    r"""Return the characters that one member of a set stands for: a character, ``\d``, or a range such as a-z."""
+    r"""Return the characters that one item of a pattern's character set stands for, such as ``\d`` or a-z."""
     ends = [member["one"]] if member["one"] else [member["low"], member["high"]]
     if ends == [r"\d"]:
         return "0123456789"

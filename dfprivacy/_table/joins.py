@@ -116,7 +116,10 @@ def _max_rows_per_person(table: Rows, on: str) -> int:
 def _make_join(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], unit: Unit, account: str) -> Join:
     """Return the join with the columns of both tables; a declared column replaces an undeclared namesake."""
     declared = [{n: c for n, c in each.schema.columns.items() if n != on} for each in (left, right)]
-    needed = [_raw_names(columns.values(), each) for columns, each in zip(declared, (left, right), strict=True)]
+    needed = [
+        _names_read_from_frame(columns.values(), each)
+        for columns, each in zip(declared, (left, right), strict=True)
+    ]
     taken = [
         {_case_key(name) for name in {*columns, *raw} - {on}} for columns, raw in zip(declared, needed, strict=True)
     ]
@@ -157,7 +160,7 @@ def _make_join(left: Rows, right: Rows, on: str, how: Literal["left", "inner"], 
     return Join(on, how, *read, schema)
 
 
-def _raw_names(columns: Iterable[Column], table: Rows) -> set[str]:
+def _names_read_from_frame(columns: Iterable[Column], table: Rows) -> set[str]:
     """Return the names of the frame's columns that computed columns and the table's conditions read."""
     computed = (number(column) for column in columns if isinstance(column, ComputedColumn))
     return {read.name for read in frame_reads([*computed, *(read for c in table.conditions for read in c.reads)])}

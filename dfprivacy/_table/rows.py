@@ -216,11 +216,11 @@ class Rows:
         return self._with(conditions=(*self.conditions, *conditions))
 
     def without_condition(self, condition: Condition) -> Self:
-        """Return the same rows without a condition."""
+        """Return the rows that all conditions except the given one select."""
         return self._with(conditions=tuple(each for each in self.conditions if each is not condition))
 
     def select(self, names: Sequence[str]) -> Self:
-        """Return the same rows with these columns only; the same rows of each person are chosen."""
+        """Return the same rows with the named columns only; the same rows of each person are chosen."""
         return self._with(schema=self.schema.select(names))
 
     def with_columns(self, columns: Mapping[str, ComputedColumn]) -> Self:
@@ -229,7 +229,7 @@ class Rows:
         return self._with(schema=replace(self.schema, names=(*self.schema.names, *columns), columns=known))
 
     def with_declarations(self, columns: Mapping[str, Column]) -> Self:
-        """Return the rows with new declarations of columns, on which the choice of each person's rows depends."""
+        """Return the rows with columns declared anew, which may change the choice of each person's rows."""
         known = _row_choice_columns(columns, self.conditions)
         return self._with_row_choice_columns(known)._with(schema=replace(self.schema, columns=columns))  # noqa: SLF001
 

@@ -302,7 +302,7 @@ class ColumnStatistic(_ColumnResult):
         return {"value": kept(values, self.value), "raw": values}
 
     @property
-    def _repeated(self) -> tuple[str, ...]:
+    def _facts_in_frame(self) -> tuple[str, ...]:
         question = f"{self.statistic} of {self.column}".removesuffix(" of ")
         return question, f"{100 * self.confidence:.4g}% CI"
 

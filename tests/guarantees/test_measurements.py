@@ -130,7 +130,7 @@ def test_no_row_is_read_for_what_is_kept():
             raise AssertionError(name)
 
     held = asked._target.table.frame
-    ready = type("Ready", (), {"check_ready": lambda self: None, "library": "pandas"})()
+    ready = type("Ready", (), {"check_readable": lambda self: None, "library": "pandas"})()
     vars(asked._target.table)["_frame"] = ready
     second = asked.ttest("x", epsilon=0.5, popmean=1)
     vars(asked._target.table)["_frame"] = held

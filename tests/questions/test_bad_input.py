@@ -138,7 +138,7 @@ BAD_TERMS = [
     ({"bounds": [("age", 0, 1)]}, SchemaError, "takes a dictionary", ""),
     ({"bounds": pd.DataFrame(DATA)}, SchemaError, "not DataFrame", ""),
     ({"categories": {"smoker": []}}, SchemaError, "must list at least one value", ""),
-    ({"categories": {"smoker": ["a", "a"]}}, SchemaError, "each once", ""),
+    ({"categories": {"smoker": ["a", "a"]}}, SchemaError, "each value once", ""),
     ({"categories": {"smoker": "yes"}}, SchemaError, "must be a list", ""),
     ({"categories": {"age": pd.Series(DATA["age"])}}, SchemaError, "must be a list", ""),
     ({"categories": {"smoker": [None]}}, SchemaError, "not the value=None", "missing values"),

@@ -1,4 +1,4 @@
-"""Adapters of dataframe libraries, which read their tables as batches of raw columns.
+"""Adapters that read the tables of dataframe libraries as batches of raw columns.
 
 An adapter turns its frame into batches of raw columns: numbers as NumPy arrays, everything else as codes
 into a dictionary of values. What the values mean (bounds, categories, missing values) is decided by
@@ -65,12 +65,12 @@ class BatchSource(Protocol):
     """Interface of objects that yield their rows in batches."""
 
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Yield batches of at most `size` rows: the number of rows, and the columns before clipping."""
+        """Yield batches of at most `size` rows, each as its number of rows and its unclipped columns."""
         ...
 
 
 class Frame(BatchSource, ABC):
-    """Base class of adapters of a table, which yield its rows in batches.
+    """Base class of adapters that yield a table's rows in batches.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Frame(BatchSource, ABC):
 
     @abstractmethod
     def batches(self, reads: Sequence[Read], size: int) -> Iterator[tuple[int, Mapping[Read, Raw]]]:
-        """Yield batches of at most `size` rows: the number of rows, and the columns before clipping."""
+        """Yield batches of at most `size` rows, each as its number of rows and its unclipped columns."""
 
     def rows(self) -> int:
         """Count the rows."""
@@ -298,7 +298,7 @@ def _engine_from_module(module: str, frame: object) -> object | None:
 
 
 def unused_name(name: str, taken: Iterable[str]) -> str:
-    """Return `name` with as many primes as it needs to differ from all `taken` names, ignoring case."""
+    """Return `name`, with apostrophes appended until it differs from all `taken` names, ignoring case."""
     known = {each.casefold() for each in taken}
     while name in known:
         name += "'"

@@ -189,7 +189,7 @@ def _encoded_people(column: pa.ChunkedArray) -> Any:
 
 
 class DuckEngine(Engine):
-    """A DuckDB relation: a query of the needed columns, run anew for every pass over the rows.
+    """A DuckDB relation: a query that is run anew for every pass over the rows, for the needed columns only.
 
     A connection runs one query at a time, and a relation does not tell its connection: threads take turns.
 
@@ -334,7 +334,7 @@ def names(table: pa.Table | pa.RecordBatch) -> list[str]:
     return list(table.schema.names)
 
 
-def column(table: pa.Table, name: str) -> Column:
+def empty_column(table: pa.Table, name: str) -> Column:
     """Return an empty column with the type of a table's column."""
     return pa.nulls(0, table.schema.field(name).type)
 
@@ -342,7 +342,7 @@ def column(table: pa.Table, name: str) -> Column:
 def batches(
     table: pa.Table | pa.RecordBatch, wanted: Sequence[str], size: int
 ) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Yield some columns of a table in parts of at most `size` rows: the number of rows, and the columns."""
+    """Yield some columns in parts of at most `size` rows, each as its number of rows and its columns."""
     for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
         for start in range(0, batch.num_rows, size):
             part = batch.slice(start, size)

@@ -61,7 +61,7 @@ class EngineFrame(Frame):
         from dfprivacy._table.frames.columns import identifier_kind  # which imports Arrow
 
         empty = self.engine.empty()
-        return identifier_kind(_module_for_table(empty).column(empty, name))
+        return identifier_kind(_module_for_table(empty).empty_column(empty, name))
 
     def join(
         self,
@@ -71,7 +71,7 @@ class EngineFrame(Frame):
         own: Sequence[str],
         others: Sequence[str],
     ) -> Frame | None:
-        """Return the join with another frame, computed by the engine; None if it cannot join the two."""
+        """Return the join with another frame, computed by the engine; None if the engine cannot join them."""
         if not isinstance(other, EngineFrame):
             return None
         engine = redact_errors(lambda: self.engine.join(other.engine, on, how, own, others))

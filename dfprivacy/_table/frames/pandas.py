@@ -60,13 +60,13 @@ def names(frame: pd.DataFrame) -> list[str]:
     return [str(name) for name in frame.columns]
 
 
-def column(frame: pd.DataFrame, name: str) -> Column:
+def empty_column(frame: pd.DataFrame, name: str) -> Column:
     """Return an empty column with the type of a DataFrame's column."""
     return _raw_column(_columns_by_position(frame, [name])[name].iloc[:0])
 
 
 def batches(frame: pd.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Yield some columns in parts of at most `size` rows: the number of rows, and the columns."""
+    """Yield some columns in parts of at most `size` rows, each as its number of rows and its columns."""
     whole = {
         name: _convert_without_copy(series, size) for name, series in _columns_by_position(frame, wanted).items()
     }

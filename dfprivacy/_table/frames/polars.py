@@ -179,13 +179,13 @@ def names(frame: pl.DataFrame) -> list[str]:
     return frame.columns
 
 
-def column(frame: pl.DataFrame, name: str) -> Column:
+def empty_column(frame: pl.DataFrame, name: str) -> Column:
     """Return an empty column with the type of a DataFrame's column."""
     return _raw_column(frame[name][:0])
 
 
 def batches(frame: pl.DataFrame, wanted: Sequence[str], size: int) -> Iterator[tuple[int, dict[str, Column]]]:
-    """Yield some columns in parts of at most `size` rows: the number of rows, and the columns."""
+    """Yield some columns in parts of at most `size` rows, each as its number of rows and its columns."""
     for part in frame.iter_slices(size):
         if part.height:
             yield part.height, {name: _raw_column(part[name]) for name in wanted}
