@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dfprivacy.measured import Privacy
 
-__all__ = ["NOTES", "DisplayMixin", "after_colon", "as_text", "facts_row", "rows_to_grid"]
+__all__ = ["NOTES", "DisplayMixin", "after_colon", "facts_row", "field_as_text", "rows_to_grid"]
 
 _WIDTH = 100  # of a summary
 NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
@@ -132,7 +132,7 @@ class DisplayMixin:
         untold = {"covers"} if missing else {"covers", "missing", "missing_standard_error"}
         values = ((name, getattr(self, name)) for name in names if name not in untold)
         told = [(name, value) for name, value in values if not isinstance(value, tuple | str | None) or value]
-        return [(name, as_text(name, value, self.result, self._row_counts)) for name, value in told]
+        return [(name, field_as_text(name, value, self.result, self._row_counts)) for name, value in told]
 
     def _full_rows(self) -> list[tuple[str, str]]:
         """Return the facts of the result, with the quantity that its intervals cover and further notes."""
@@ -315,7 +315,8 @@ def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: DisplayMixin) -> Gr
         names = [name for name in names if name != "covers"]
     counts = release._row_counts  # noqa: SLF001 - of our own kind
     cells = [
-        ["" if row.get(name) is None else as_text(name, row[name], row, counts) for name in names] for row in rows
+        ["" if row.get(name) is None else field_as_text(name, row[name], row, counts) for name in names]
+        for row in rows
     ]
     confidence = getattr(release, "confidence", None)
     ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}
@@ -327,17 +328,17 @@ def _field_values(columns: Mapping[str, Any]) -> list[Any]:
     return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
 
 
-def as_text(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] = ()) -> str:
+def field_as_text(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] = ()) -> str:
     """Format a field: an estimate with digits by its error, an error with two digits, a count as an integer.
 
     Examples
     --------
     >>> row = {"estimate": 3.14159, "standard_error": 0.0213, "pvalue": 1e-9, "n": 10817.7}
-    >>> [as_text(name, value, row) for name, value in row.items()]
+    >>> [field_as_text(name, value, row) for name, value in row.items()]
     ['3.142', '0.021', '< 0.001', '10,818']
     """
     if name in counts and isinstance(value, tuple):
-        return ", ".join(as_text(name, each, of, counts) for each in value)
+        return ", ".join(field_as_text(name, each, of, counts) for each in value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _value_as_text(value)
     if name == "pvalue":

@@ -45,14 +45,14 @@ class ForkedConnectionError(Exception):
     """Raised in a child process that C code forked while SQLite was in use, as it cannot use SQLite safely."""
 
 
-class _Process:
+class _ProcessState:
     """Use of SQLite in one process: its lock, the number of open connections, and whether a fork was unsafe."""
 
     def __init__(self, *, forked_in_use: bool = False) -> None:
         self.id, self.lock, self.n_open, self.forked_in_use = os.getpid(), Lock(), 0, forked_in_use
 
 
-_process = _Process()
+_process = _ProcessState()
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def process_lock() -> Iterator[None]:
     """Block other threads and forks while SQLite is used; raise `ForkedConnectionError` after an unsafe fork."""
     global _process  # noqa: PLW0603 - the one state of this module
     if os.getpid() != _process.id:
-        _process = _Process(forked_in_use=_process.forked_in_use or _process.n_open > 0)
+        _process = _ProcessState(forked_in_use=_process.forked_in_use or _process.n_open > 0)
     process = _process
     if process.forked_in_use:
         raise ForkedConnectionError

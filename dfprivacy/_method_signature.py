@@ -165,7 +165,7 @@ class MethodSignature:
         return inspect.Signature(self._parameters)
 
     @cached_property
-    def _own_names(self) -> tuple[Sequence[str], Sequence[str]]:
+    def _function_parameters(self) -> tuple[Sequence[str], Sequence[str]]:
         """Parameter names of the measuring and of the concluding function, each without its first parameter."""
         halves = (self.function, self.conclusion)
         first, second = ([*inspect.signature(half).parameters][1:] if half else [] for half in halves)
@@ -389,7 +389,7 @@ class MethodSignature:
         object
             The result of the function.
         """
-        own = {name: arguments[name] for name in self._own_names[0]}
+        own = {name: arguments[name] for name in self._function_parameters[0]}
         gathered = own.pop(self.kwargs_parameter, {})
         return self.function(curator, **own, **gathered)
 
@@ -410,7 +410,7 @@ class MethodSignature:
         """
         if self.conclusion is None:
             return measured
-        return self.conclusion(measured, **{name: arguments[name] for name in self._own_names[1]})
+        return self.conclusion(measured, **{name: arguments[name] for name in self._function_parameters[1]})
 
 
 def _is_expression(value: object) -> bool:

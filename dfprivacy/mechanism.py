@@ -107,8 +107,17 @@ class Mechanism(MethodSignature):
             raise PluginError(f"Mechanism {self.name!r} has two concluding functions.", "Use .concludes once.")
         replace(self, conclusion=conclusion)  # or it says what does not fit
         object.__setattr__(self, "conclusion", conclusion)  # the name of the function is to mean the whole
-        for kept in ("doc", "hints", "signature", "_parameters", "_call_signature", "_own_names", "_defaults"):
-            vars(self).pop(kept, None)
+        cached = (
+            "doc",
+            "hints",
+            "signature",
+            "_parameters",
+            "_call_signature",
+            "_function_parameters",
+            "_defaults",
+        )
+        for name in cached:
+            vars(self).pop(name, None)
         return self
 
     def checks(self, check: Callable[..., object]) -> Mechanism:

@@ -328,7 +328,7 @@ def _all_within(most: float, dimension: int, norm: int, radius: float) -> bool:
 
 
 def _norms_of_rows(rows: NDArray[np.float64], norm: int) -> NDArray[np.float64]:
-    """Return the L1 or L2 norm of each row; few columns are added one by one, as that is many times faster."""
+    """Return the L1 or L2 norm of each row; a few columns are added one by one, which is many times faster."""
     if rows.shape[1] > _SHORT_ROW:
         long: NDArray[np.float64] = np.linalg.norm(rows, ord=norm, axis=1)
         return long
@@ -367,7 +367,10 @@ def enforce_bounds(features: RowFeatures) -> RowFeatures:
         If it is no feature, or what it says of itself cannot be used.
     """
     if not isinstance(features, RowFeatures):
-        raise PluginError(f"{type(features).__name__} is not a row feature.", "Pass one from dfprivacy.features.")
+        raise PluginError(
+            f"{type(features).__name__} is not a row feature.",
+            "Pass an object of a class in dfprivacy.features, or of a subclass of RowFeatures.",
+        )
     kind = type(features)
     own = kind.__module__.startswith(_OWN) and getattr(sys.modules[kind.__module__], kind.__name__, None) is kind
     return features if own else _ClippedFeatures(features)
@@ -395,7 +398,7 @@ class _ClippedFeatures(RowFeatures):
                 f"{self._radius[math.inf]!r} in the norm of infinity.",
                 "Let radius() return a positive, finite number for each norm.",
             )
-        self._unit = _power_of_two(features.unit, self._name)
+        self._unit = _checked_unit(features.unit, self._name)
         # What hangs on the object itself is proved of nothing.
         own = type(features).diameter is not RowFeatures.diameter and _diameter_fits_rows(type(features))
         self._states_diameter = own and not vars(features).keys() & {"rows", "diameter"}
@@ -473,7 +476,7 @@ def _made_up_value(column: Column, read: Read) -> Raw:
     return Dictionary(np.array([0 if categories else -1]), categories[:1])
 
 
-def _power_of_two(unit: Any, name: str) -> float | None:
+def _checked_unit(unit: Any, name: str) -> float | None:
     """Return a stated unit; raise a `PluginError` unless it is None or a power of two."""
     if unit is None:
         return None
@@ -495,7 +498,7 @@ def _infinity_bound(bound: Callable[[float], float], euclidean: float) -> float:
 
 
 class SlowFeatures(RowFeatures):
-    """Base class of features that are slow to compute: for selected rows only, in blocks that fit into cache."""
+    """Base class of features that are slow to compute: only selected rows are computed, in small blocks."""
 
     threaded = True
 

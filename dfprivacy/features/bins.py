@@ -105,7 +105,7 @@ class Bins(RowFeatures):
         return common_unit(map(float, self.level_weights))
 
     @cached_property
-    def _ends(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _interval_edges(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Lower and upper edges of the intervals; the first interval begins at -∞, and the last ends at ∞."""
         return np.append(-np.inf, self.edges[1:-1]), np.append(self.edges[1:-1], np.inf)
 
@@ -117,7 +117,7 @@ class Bins(RowFeatures):
             near = x - self.edges[0]
             near *= self._bins_per_unit
             places = near.clip(0, self.bins - 1, out=near).astype(np.intp)
-            lower, upper = self._ends
+            lower, upper = self._interval_edges
             above, below = x >= upper.take(places), x < lower.take(places)
             places += above
             places -= below

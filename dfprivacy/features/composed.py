@@ -63,7 +63,7 @@ class Composed(RowFeatures):
 
 @final
 class OneHot(Composed):
-    r"""Indicators of a row's category: the sums count rows by category; times features, they are sums of these.
+    r"""Indicators of a row's category, optionally times features: sums are counts, or feature sums, by category.
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ class Given(Composed):
 
 
 def _round_to_steps(number: float, k: int) -> float:
-    """Return a number divided by 2 to the minus `k`, rounded to an integer."""
+    """Return a number divided by 2^-k, rounded to an integer."""
     return float(np.rint(math.ldexp(number, k)))
 
 

@@ -60,7 +60,7 @@ class Kernel(SlowFeatures):
         self._right = np.ascontiguousarray(kernel.right_factors(self.points.T).T)
 
     def gram(self) -> NDArray[np.float64]:
-        """Return the kernel matrix of the points, rounded as the kernel values of rows are."""
+        """Return the kernel matrix of the points, with the same rounding as the kernel values of rows."""
         return self.kernel.gram(self.points)
 
     @cached_property
@@ -231,7 +231,7 @@ class Nystrom(SlowFeatures):
 
 
 def _cholesky_pivots(gram: NDArray[np.float64], tolerance: float) -> NDArray[np.intp]:
-    """Return the indices of the points that a pivoted Cholesky factorisation keeps at this tolerance."""
+    """Return the indices of the points that a pivoted Cholesky factorisation keeps at the given tolerance."""
     from scipy.linalg import lapack  # SciPy takes longer to import than all of dfprivacy
 
     _, order, rank, _ = lapack.dpstrf(gram.T, lower=1, tol=tolerance)

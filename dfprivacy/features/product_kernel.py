@@ -211,7 +211,7 @@ class ProductKernel(metaclass=Frozen):
 
     @property
     def excess(self) -> float:
-        """Upper bound on how far rounding takes the norm of a row in the kernel's feature space above 1."""
+        """Upper bound on the excess over 1, from rounding, of a row's norm in the kernel's feature space."""
         # The sum of d squares is off by d roundings of 2^(50-q) at most, half of it is rounded to 2^-q.
         return 2.0**-self._exponent_q * (1 + len(self.numbers) / 8) + 2.0**-50
 

@@ -90,7 +90,7 @@ class Clipped:
 
     @classmethod
     def from_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> Clipped:
-        """Construct from `released` and the bounds of the column."""
+        """Construct from the dictionary that `released` returns, and the bounds of the column."""
         return cls(np.array(plain["values"]), NoiseLaw(*plain["noise"]), bounds, tuple(plain["rows"]))
 
     @property

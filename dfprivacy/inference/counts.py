@@ -87,7 +87,7 @@ class NoisyCounts:
 
     @classmethod
     def from_sums(cls, noisy: NoisyValue, rows: ArrayLike | None, form: Form) -> NoisyCounts:
-        """Construct from noisy sums.
+        """Construct from the noisy sums of a measurement.
 
         Parameters
         ----------

@@ -160,7 +160,7 @@ def _permuted_points(identity: str, dimension: int, draws: int) -> Array:
 
 
 def quantile(law: NoiseLaw, u: ArrayLike) -> Array:
-    """Return quantiles of Laplace or Gaussian noise on real numbers.
+    """Return quantiles of continuous Laplace or Gaussian noise.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def quantile(law: NoiseLaw, u: ArrayLike) -> Array:
 
 
 def discrete_quantile(law: NoiseLaw, u: Array) -> Array:
-    """Return quantiles of discrete Laplace noise, a multiple of the law's grid step.
+    """Return quantiles of discrete Laplace noise, whose values are multiples of the law's grid step.
 
     Parameters
     ----------

@@ -130,7 +130,7 @@ class NoisyMoments:
     def from_sums(
         cls, noisy: NoisyValue, rows: Array | None, column: Column, *, apart: bool = False
     ) -> NoisyMoments:
-        """Construct from noisy sums.
+        """Construct from the noisy sums of a measurement.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ class NoisyMoments:
 
     @classmethod
     def from_release(cls, plain: Mapping[str, Any], bounds: tuple[float, float]) -> NoisyMoments:
-        """Construct from `released` and the bounds of the column."""
+        """Construct from the dictionary that `released` returns, and the bounds of the column."""
         laws = [NoiseLaw(scale, kind=plain["noise"]) for scale in plain["scales"]]
         rows = None if plain["rows"] is None else np.array(plain["rows"])
         beyond = plain.get("clipped")

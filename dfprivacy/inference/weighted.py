@@ -149,7 +149,7 @@ class NoisyWeighted:
 
     @classmethod
     def from_release(cls, plain: Mapping[str, Any]) -> NoisyWeighted:
-        """Construct from `released`."""
+        """Construct from the dictionary that `released` returns."""
         beyond = {name: Clipped.from_release(of, tuple(bounds)) for name, (bounds, of) in plain["beyond"].items()}
         known = {name: each for name, each in plain.items() if name != "noise"}
         laws = [NoiseLaw(*each) for each in plain["noise"]]
@@ -165,7 +165,7 @@ class NoisyWeighted:
         """Noisy sums, with a last axis of length 1; negative sums of weighted features become slightly positive."""
         values = self.values.copy()
         values[..., : self.width] = np.maximum(values[..., : self.width], _NOTHING)
-        return self._sums(values[..., None])
+        return self._split_sums(values[..., None])
 
     def draws(self, draws: int = DRAWS) -> tuple[WeightedSums, Array]:
         """Draw possible exact sums, given the noisy sums.
@@ -187,16 +187,18 @@ class NoisyWeighted:
             drawn = drawn.T * np.array([[law.scale] for law in laws])
         else:
             drawn, weights = noise(laws, points(k * d, draws))
-        return self._sums(self.values[..., None] - drawn.reshape(k, d, -1)), weights
+        return self._split_sums(self.values[..., None] - drawn.reshape(k, d, -1)), weights
 
     @property
     def replicates(self) -> WeightedSums:
         """Noisy sums minus random draws of their noise, one draw for each index of the last axis."""
         scales = np.broadcast_to([law.scale for law in self.laws], self.values.shape)
-        return self._sums(self.values[..., None] - noise_draws(self.laws[0], scales, self.id or str(self.released)))
+        return self._split_sums(
+            self.values[..., None] - noise_draws(self.laws[0], scales, self.id or str(self.released))
+        )
 
-    def _sums(self, values: Array) -> WeightedSums:
-        """Split values into sums of features and symmetric matrices of sums of products."""
+    def _split_sums(self, values: Array) -> WeightedSums:
+        """Split an array of values into sums of features and symmetric matrices of sums of their products."""
         p = self.width
         second = np.zeros((*values.shape[:-2], p, p, values.shape[-1]))
         at = np.arange(p)

@@ -285,7 +285,7 @@ class Column:
         return [values[code] for code in rng.integers(len(values), size=n)]
 
     def missing(self, raw: Raw) -> NDArray[np.bool_]:
-        """Return a mask of the raw values that are no number or category, also if a fill value replaces them.
+        """Return a mask of raw values that are not a number or category, even if a fill value replaces them.
 
         Parameters
         ----------
@@ -441,7 +441,7 @@ def category_key(value: object) -> object:
 
 @lru_cache(maxsize=128)
 def _codes_by_key(categories: tuple[Category, ...]) -> Mapping[object, int]:
-    """Return the code of each category by its `category_key`."""
+    """Return a mapping from the `category_key` of each category to its code."""
     return {category_key(category): code for code, category in enumerate(categories)}
 
 
@@ -468,7 +468,7 @@ class CodeBook(NamedTuple):
     numbers: Mapping[float, int]
 
     def code(self, value: object, none: T) -> int | T:
-        """Return the code of the category that a value belongs to; `none` if it belongs to none."""
+        """Return the code of a value's category; the argument `none` if the value is in no category."""
         text = plain_text(value)
         if text is None:
             return self.numbers.get(plain_number(value), none)
@@ -569,7 +569,7 @@ def _encode_numbers(values: NDArray[Any], categories: tuple[Category, ...]) -> C
 
 
 def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
-    """Convert numbers to int64, where numbers that are no integers become `first`."""
+    """Convert numbers to int64; numbers that are not integers become `first`."""
     if values.dtype.kind == "f":
         limited = np.clip(np.asarray(values, dtype=np.float64), -_FLOAT_EXACT, _FLOAT_EXACT)
         limited[limited != np.rint(limited)] = first  # NaN differs from itself
@@ -580,7 +580,7 @@ def _as_integers(values: NDArray[Any], first: int) -> NDArray[np.int64]:
 
 
 class FoundPair(tuple[float, float]):  # noqa: SLOT001 - of a tuple, none can have a value
-    """A pair of bounds estimated from the data with privacy, as `find_bounds` returns them.
+    """A pair of bounds estimated from the data with differential privacy, as `find_bounds` returns them.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ def _module_for_table(table: object) -> Any:
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[T]):
+class TaskOutcome(Generic[T]):
     """Result of a task on one part of a table: value or type of error, number of rows, versions on the worker.
 
     With digests of the code of packages other than this one.
@@ -212,11 +212,11 @@ class ClusterFrame(EngineFrame):
             What it returned for each part, in order, as far as they were fetched.
         """
         travelling = _function_for_worker(_pickle_with_packages(work))
-        outcomes: list[Outcome[T] | None] = []
+        outcomes: list[TaskOutcome[T] | None] = []
 
         def fetch_outcomes() -> None:
             for written in self.engine.run(self.columns_needed(reads), self.keep, travelling):
-                outcome: Outcome[T] | None = pickle.loads(written) if written else None  # noqa: S301 - our own
+                outcome: TaskOutcome[T] | None = pickle.loads(written) if written else None  # noqa: S301 - our own
                 outcomes.append(outcome)
                 if outcome is None or outcome.failed:
                     break
@@ -228,7 +228,7 @@ class ClusterFrame(EngineFrame):
         return [_checked_value(outcome, portable=portable) for outcome in outcomes]
 
 
-def _checked_value(outcome: Outcome[T] | None, *, portable: bool) -> T:
+def _checked_value(outcome: TaskOutcome[T] | None, *, portable: bool) -> T:
     """Return an outcome's value; raise a ReadError if the task failed, or if the worker has other versions."""
     if outcome is None:
         raise read_error(
@@ -284,7 +284,7 @@ def _function_for_worker(work: bytes) -> Callable[[Iterator[object]], bytes]:
 
 
 def run_on_worker(work: bytes, tables: Iterator[object]) -> bytes:
-    """Run a pickled function on a worker, and return the pickled `Outcome`, without the text of an error."""
+    """Run a pickled function on a worker, and return the pickled `TaskOutcome`, without the text of an error."""
     rows = 0
     names, pickled = pickle.loads(work)  # noqa: S301 - the driver's
     code = tuple((name, digest_of_package(name)) for name in names)
@@ -298,9 +298,9 @@ def run_on_worker(work: bytes, tables: Iterator[object]) -> bytes:
             return pickle.loads(pickled)(TablePart(tables), count_rows)  # noqa: S301 - it comes from the driver
 
     try:
-        return pickle.dumps(Outcome(redact_errors(run_task), rows, describe_environment(), code=code))
+        return pickle.dumps(TaskOutcome(redact_errors(run_task), rows, describe_environment(), code=code))
     except ReadError as error:
-        return pickle.dumps(Outcome(None, rows, describe_environment(), str(error.what), code))
+        return pickle.dumps(TaskOutcome(None, rows, describe_environment(), str(error.what), code))
 
 
 @cache
