@@ -52,8 +52,8 @@ _PRICE = {
 }
 
 _HINT = (
-    "The first parameter of the second function receives the result of the first function. Set the default of a "
-    "parameter that both have in the first function."
+    "The first parameter of the concluding function receives the result of the measuring function. Set the default "
+    "of a parameter that both have in the measuring function."
 )
 
 ITEMS_MAX = 250_000
@@ -420,26 +420,30 @@ def _is_expression(value: object) -> bool:
 def _joint_parameters(
     name: str, function: Callable[..., Any], conclusion: Callable[..., Any] | None
 ) -> list[inspect.Parameter]:
-    """Return the parameters of a mechanism's two functions, each once: positional first, then keyword-only."""
+    """Return the parameters of a mechanism's two functions, each once: positional ones, then keyword-only ones."""
     _, *first = inspect.signature(function).parameters.values()
     if conclusion is None:
         return first
     second = list(inspect.signature(conclusion).parameters.values())
     if not second or second.pop(0).kind is inspect.Parameter.KEYWORD_ONLY:
         raise PluginError(
-            f"The second function of mechanism {name!r} has no parameter for the result of the first.", _HINT
+            f"The concluding function of mechanism {name!r} has no parameter for the measurements.", _HINT
         )
     known = {one.name: one for one in first}
     both = sorted([*first, *(one for one in second if one.name not in known)], key=lambda one: one.kind)
     try:
         inspect.Signature(both)
     except ValueError as error:
-        raise PluginError(f"The two functions of mechanism {name!r} do not fit together: {error}.", _HINT) from None
+        raise PluginError(
+            f"The parameters of the measuring and concluding function of {name!r} do not fit together: {error}.",
+            _HINT,
+        ) from None
     for one in second:
         default = known[one.name].default if one.name in known else one.default
         if one.default is not one.empty and not (type(default) is type(one.default) and default == one.default):
             raise PluginError(
-                f"The two functions of mechanism {name!r} have different defaults for {one.name!r}.", _HINT
+                f"The measuring and concluding function of {name!r} have different defaults for {one.name!r}.",
+                _HINT,
             )
     return both
 

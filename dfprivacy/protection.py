@@ -393,4 +393,4 @@ def view_of(df: object) -> PrivateFrame:
     view = known()
     if isinstance(view, PrivateFrame):
         return view
-    return _register_view(df, replace(target, table=target.table.read_from_frame(adapt(df))))  # nobody held it
+    return _register_view(df, replace(target, table=target.table.with_source_frame(adapt(df))))  # nobody held it

@@ -132,7 +132,7 @@ class Rows:
             _of=None,
             _made=(),
         )
-        vars(self).update(self.read_from_frame(frame)._own_state())  # noqa: SLF001 - of our own kind
+        vars(self).update(self.with_source_frame(frame)._own_state())  # noqa: SLF001 - of our own kind
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"The attribute {name} of Rows cannot be changed.")
@@ -173,11 +173,11 @@ class Rows:
         for part in self.parts or (self,):
             part.required_frame.check_readable()
 
-    def read_from_frame(self, source: Frame | None) -> Self:
+    def with_source_frame(self, source: Frame | None) -> Self:
         """Return the same rows, read from another frame."""
         if isinstance(source, (BoundedFrame, PersonFrame, SampledFrame)):
             raise TypeError(_MIXED)
-        of = None if self._of is None else self._of.read_from_frame(source)
+        of = None if self._of is None else self._of.with_source_frame(source)
         return self._with_new_frame(_source=source if of is None else None, _of=of)
 
     def with_weak_reference(self) -> Self:

@@ -94,7 +94,7 @@ class Frozen(ABCMeta):
     """Metaclass that makes objects of bundled classes immutable after construction, including their arrays."""
 
     def __call__(cls, *args: Any, **named: Any) -> Any:
-        """Construct an object, copy its arrays, and make it immutable."""
+        """Construct an object; if its class is bundled, copy its arrays and make it immutable."""
         made = super().__call__(*args, **named)
         if cls.__module__.startswith(_OWN):
             attributes = vars(made)

@@ -438,7 +438,7 @@ def test_no_part_is_exchanged_for_anothers():
         lambda: Table(rows.frame, people.schema),
         lambda: Table(people.frame, rows.schema),
         lambda: Table(rows.sampled(dp._privacy.filters.exact("1/2")).frame, rows.schema),
-        lambda: people.read_from_frame(rows.frame),
+        lambda: people.with_source_frame(rows.frame),
     ):
         with pytest.raises((TypeError, AttributeError)):
             attempt()

@@ -231,7 +231,7 @@ REFUSED = {
     "no such key": ({"z": col("sex").map({"F": 1})}, "'F' is not among the labels"),
     "keys of a number": ({"z": col("age").map({"old": 1, 3: 2})}, "a label is not a number"),
     "values of a number": ({"z": col("age").isin([3, "old"])}, "a label is not a number"),
-    "truth": ({"z": col("age") & col("weight")}, "must be a comparison"),
+    "truth": ({"z": col("age") & col("weight")}, "must be true or false"),
     "mixed": ({"z": col("age").where(col("sex") == "f", "old")}, "mix numbers and labels"),
     "constant": ({"z": col("age") * 0}, "equal or reversed"),
     "undeclared": ({"z": col("other") + 1}, "has no bounds"),

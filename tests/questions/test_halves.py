@@ -124,8 +124,8 @@ def test_a_mechanism_is_both_halves_when_called():
     *((lambda curator, a=1: 0, lambda measured, a=a: 0, "different defaults for 'a'") for a in (2, True)),
     (lambda curator, a: 0, lambda measured, a=2: 0, "different defaults for 'a'"),
     *((lambda curator, a=1: 0, second, why) for second, why in [
-        (lambda: 0, "no parameter for the result of the first"),
-        (lambda *, a: 0, "no parameter for the result of the first"),
+        (lambda: 0, "no parameter for the measurements"),
+        (lambda *, a: 0, "no parameter for the measurements"),
         (lambda measured, b: 0, "do not fit together: non-default argument"),
         (lambda measured, **more: 0, "cannot be passed by name"),
         (lambda measured, epsilon=1: 0, "a name that dfprivacy uses"),
