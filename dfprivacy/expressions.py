@@ -732,7 +732,7 @@ def _range_of_either(a: Any, b: Any) -> ValueRange:
     if "label" in kinds:
         if kinds != {"label"}:
             raise _OperandError(
-                "the result would mix numbers and labels.", "Use numbers in both places, or labels in both."
+                "the result would mix numbers and labels.", "Use numbers for both alternatives, or labels for both."
             )
         return ValueRange(
             known=tuple(dict.fromkeys(value for span in spans for value in span.known or ())), kind="label"

@@ -802,7 +802,7 @@ class Schema:
         column = self._column_or_refusal(name)
         if column.bounds is None and column.categories is not None:
             raise SchemaError(
-                f"Column {column.name!r} is categorical; this needs a number.",
+                f"Column {column.name!r} is categorical, and a column with bounds is needed.",
                 f"If its values are numbers, declare bounds={{{column.name!r}: (low, high)}}; for True and False, "
                 "(0, 1).",
             )
