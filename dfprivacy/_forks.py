@@ -74,7 +74,7 @@ def process_lock() -> Iterator[None]:
 
 
 def _unlock_properties() -> None:
-    """Replace the lock of each cached property of the package, which a fork may have copied in a locked state."""
+    """Replace the locks of the package's cached properties, as a fork may have copied them while they were held."""
     for module in [module for name, module in sys.modules.items() if name.startswith("dfprivacy")]:
         for each in [each for each in vars(module).values() if isinstance(each, type)]:
             for attribute in vars(each).values():

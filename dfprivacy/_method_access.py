@@ -1,4 +1,4 @@
-"""Methods of views: the mechanisms of all installed plugins, whose calls become questions."""
+"""Methods of views: the mechanisms of all installed plugins; each call of a method becomes a question."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Text(str):
 
 @dataclass(frozen=True)
 class Grid:
-    r"""Table of texts for display, whose first column names the rows.
+    r"""Table of texts for display; its first column names the rows.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Reproducible noise for tests, which gives no privacy."""
+"""Reproducible noise for tests; it gives no privacy."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class _ColumnCondition:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """Request to read the condition's column, as numbers if it has bounds, else as categories."""
+        """Request to read the condition's column: as numbers if it has bounds, else as categories."""
         return (declared_read(self.column),)
 
     @property
@@ -115,7 +115,7 @@ class Satisfies:
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """Requests to read each of the condition's columns, as numbers if it has bounds, else as categories."""
+        """Requests to read the condition's columns: as numbers if they have bounds, else as categories."""
         return tuple(declared_read(column) for column in self.columns)
 
     def selects(self, batch: Batch) -> NDArray[np.bool_]:

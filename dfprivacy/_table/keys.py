@@ -1,4 +1,4 @@
-"""Counts of rows by key: a tuple of values of columns, whose categories need not be declared."""
+"""Counts of rows by key: a tuple of values of one or more columns, which need no declared categories."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def sort_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 
 class BoundedFrame(DerivedFrame):
-    """A frame with at most k rows of each person, which leaves out a person's other rows.
+    """A frame that yields at most k rows of each person, and leaves out the person's other rows.
 
     Parameters
     ----------

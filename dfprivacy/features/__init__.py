@@ -1,4 +1,4 @@
-r"""Row features: bounded maps from a row to a vector, whose noisy sum over rows answers nearly every question.
+r"""Row features: bounded maps from a row to a vector; noisy sums of the vectors answer nearly every question.
 
 A row feature maps one cleaned row to a vector in :math:`\mathbb R^d`. Its *radius* in a norm is the largest
 norm of such a vector, its *diameter* the largest distance of two of them. The sensitivity of the sum follows:

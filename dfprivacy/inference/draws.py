@@ -1,4 +1,4 @@
-"""Quasi-random draws of privacy noise, which are the same for the same arguments."""
+"""Quasi-random draws of privacy noise: the same arguments give the same draws."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def cube_noise(drawn: tuple[tuple[int, int], ...]) -> tuple[Array, Array]:
 
 
 def noise_draws(law: NoiseLaw, scales: ArrayLike, identity: str, draws: int = REDRAWS) -> Array:
-    """Return draws of a measurement's noise, which depend only on its law, scales and identity.
+    """Return draws of a measurement's noise that depend only on its law, its scales and its identity.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Schemas: public facts about a table, such as bounds and categories, by which its raw values are read.
+"""Schemas: public facts about a table, such as bounds and categories, that decide how raw values are read.
 
 What a column is, is declared, never inferred: not from its values, and not from its type, for libraries choose
 the type by looking at the values, and one value can change it. All that is read off a frame:

@@ -67,7 +67,7 @@ class ArrowEngine(Engine):
 
 
 class StreamEngine(ArrowEngine):
-    """An Arrow table, or an object with an Arrow stream, which is opened anew for every pass over the rows."""
+    """An Arrow table or an object with an Arrow stream; the stream is opened anew for every pass over the rows."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame

@@ -1,4 +1,4 @@
-"""Engine for Dask DataFrames: their partitions are pandas DataFrames, which are read on Dask's workers."""
+"""Engine for Dask DataFrames, whose partitions are pandas DataFrames on Dask's workers."""
 
 from __future__ import annotations
 

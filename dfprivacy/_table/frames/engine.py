@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class EngineFrame(Frame):
-    """Frame of an engine's table, which yields batches of raw columns.
+    """Frame that yields an engine's table as batches of raw columns.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class TaskOutcome(Generic[T]):
 
 
 class ClusterFrame(EngineFrame):
-    """Frame of a table on a cluster, whose workers run functions on its parts."""
+    """Frame of a table on a cluster; the cluster's workers run functions on parts of the table."""
 
     engine: Cluster
     elsewhere = True
@@ -305,7 +305,7 @@ def run_on_worker(work: bytes, tables: Iterator[object]) -> bytes:
 
 @cache
 def describe_environment() -> tuple[str, ...]:
-    """Return the versions, the processor and a digest of test values, which decide the last bits of results."""
+    """Return versions, processor and a digest of test values: the last bits of results depend on these."""
     module = "numpy._core" if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else "numpy.core"
     features = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
     able = ",".join(sorted(name for name, has in features.items() if has))
