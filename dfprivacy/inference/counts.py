@@ -136,7 +136,7 @@ class NoisyCounts:
         return self._possible_counts(self.values[..., None] - drawn.reshape(groups, d, draws)), weights
 
     def _possible_counts(self, values: Array) -> Counts:
-        """Return the nearest possible counts that keep the difference of hits and misses, on which tests rest.
+        """Return possible counts near the noisy ones, and keep the difference of hits and misses if it is possible.
 
         To limit each count to 0 instead takes half of its power from a test where the noise is as large as the
         counts.
