@@ -126,7 +126,7 @@ def test_a_domain_may_be_huge():
     ("a\\", "character 2"), (r"\d{16}", "more than 1,000,000,000,000,000 keys"), (r"\d{99}" * 2, "more than"),
     (r"a{999}" * 5, "256 characters"), ("ab{256}", "256 characters"), ("ab" * 10**5, "256 characters"),
     (range(10**15 + 1), "more than"), (range(5, 5), "no keys"), (range(2**53 + 2), r"beyond 2\^53"),
-    ([], "at least one value"), (["a", "a"], "each once"), ([1, True], "each once"),
+    ([], "at least one value"), (["a", "a"], "each value once"), ([1, True], "each value once"),
     ([math.nan], "finite numbers"), ([None], "finite numbers"), ({"a": 1}, "not a list, a range or a pattern"),
     (pd.Series(["a", "b"]), "tolist"), (5, "not a list, a range or a pattern"),
 ], ids=str)  # fmt: skip

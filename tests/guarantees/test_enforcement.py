@@ -313,7 +313,7 @@ def test_narrower_bounds_hold_what_is_missing(narrowed, last):
     frame = pd.DataFrame({"x": [19.0] * 99 + [last], "g": "a"})
     asked = view(frame, bounds={"x": (0, 1000)})
     found = ask(summed(lambda column: Moments(narrowed(column), degree=1)), asked, epsilon=99).value
-    with pytest.raises(dp.SchemaError, match="outside of"):
+    with pytest.raises(dp.SchemaError, match="lies outside"):
         ask(summed(lambda column: Moments(replace(column, bounds=(18.0, 20.0)))), asked)
 
     assert abs(found[0]) < 1
