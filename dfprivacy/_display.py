@@ -7,11 +7,22 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from dfprivacy._visible import visible
 from dfprivacy.errors import trimmed
 from dfprivacy.markup import Grid, Text, markdown, paragraph
 from dfprivacy.tidy import COLUMNS_MAX, csv_of, frame_of, is_scalar, nested_scalars, rows_of, table_of
-from dfprivacy.wording import clearly_some, covered_phrase, mark_limited, name_sample, number, pvalue, uncertainty
+from dfprivacy.wording import (
+    ROW_ERROR,
+    clearly_some,
+    covered_phrase,
+    mark_limited,
+    name_sample,
+    number,
+    pvalue,
+    uncertainty,
+)
 
 if TYPE_CHECKING:
     import os
@@ -19,12 +30,13 @@ if TYPE_CHECKING:
 
     from dfprivacy.measured import Privacy
 
-__all__ = ["NOTES", "DisplayMixin", "after_colon", "facts_row", "field_as_text", "rows_to_grid"]
+__all__ = ["BELOW", "NOTES", "DisplayMixin", "after_colon", "facts_row", "field_as_text", "rows_to_grid"]
 
 _WIDTH = 100  # of a summary
 NOTES = frozenset({"note", "notes"})  # rows of sentences, which no column of a table has room for
+BELOW = frozenset({"covers", "weights", *NOTES})  # rows that are displayed once, below the groups
 _COUNTS = ("n", "rows", "missing")
-_ROWS = 10.0  # an error that makes no part of a row significant
+_DIGITS, _WHOLE = 4, 1e3  # significant digits of a number whose error is not known; from which on it is rounded
 _ESTIMATES = ("estimate", "value", "low", "high", "effect")
 _NAMES = ("term", "column", "name", "statistic")  # columns of a table that say what an estimate is of
 
@@ -132,7 +144,7 @@ class DisplayMixin:
         untold = {"covers"} if missing else {"covers", "missing", "missing_standard_error"}
         values = ((name, getattr(self, name)) for name in names if name not in untold)
         told = [(name, value) for name, value in values if not isinstance(value, tuple | str | None) or value]
-        return [(name, field_as_text(name, value, self.result, self._row_counts)) for name, value in told]
+        return [(name, field_as_text(name, value, self.result, self)) for name, value in told]
 
     def _full_rows(self) -> list[tuple[str, str]]:
         """Return the facts of the result, with the quantity that its intervals cover and further notes."""
@@ -143,7 +155,7 @@ class DisplayMixin:
             else ()
         )
         rows += [("note", note) for note in more if note and not any(note in text for _, text in rows)]
-        if self.covers is not None:
+        if self.covers is not None and getattr(self, "low", 0.0) is not None:
             at = next((at for at, (name, _) in enumerate(rows) if name in NOTES), len(rows))
             rows = [*rows[:at], ("covers", covered_phrase(self.covers, getattr(self, "bounds", None))), *rows[at:]]
         return [(name, self._for_sample(text)) for name, text in rows]
@@ -163,6 +175,11 @@ class DisplayMixin:
         rows = [*([] if grid is None else grid.rows), *self._full_rows()]
         return "; ".join(" ".join(row) for row in rows)
 
+    def _main_field(self, fields: Mapping[str, Any]) -> str | None:
+        """Return the name of the field that the interval is about: the first number, if none is the estimate."""
+        names = (self._estimate, "estimate", "value", *fields)
+        return next((name for name in names if isinstance(fields.get(name), float)), None)
+
     def _sentence(self) -> str:
         """Return the answer as a sentence, for readers without Python; subclasses override it."""
         question = self.privacy.question if self.privacy else ""
@@ -176,8 +193,8 @@ class DisplayMixin:
         low, high, p = (
             each if isinstance(each, int | float) else None for each in (*ends, getattr(self, "pvalue", None))
         )
-        error = None if low is None or high is None else (high - low) / 4
-        told = f"{names[0]}{f' of {of}' if of else ''} {number(row[names[0]], error)}"
+        text = field_as_text(names[0], row[names[0]], {**row, "low": low, "high": high}, self)
+        told = f"{names[0]}{f' of {of}' if of else ''} {text}"
         more = f", and {len(rows) - 1:,} more below" if len(rows) > 1 else ""
         how = uncertainty(low, high, getattr(self, "confidence", None), p=p)
         return f"{question or f'This {type(self).__name__}'} gives {told}{how}{more}."
@@ -299,7 +316,7 @@ def after_colon(sentence: str) -> str:
 
 def facts_row(rows: Sequence[tuple[str, str]]) -> Grid | None:
     """Convert facts, pairs of name and text, to a grid of one row; None if all facts are notes."""
-    told = [(name, text) for name, text in rows if name not in {"covers", *NOTES}]
+    told = [(name, text) for name, text in rows if name not in BELOW]
     names, texts = zip(*told, strict=True) if told else ((), ())
     return Grid(("", *names), [("", *texts)]) if told else None
 
@@ -313,10 +330,8 @@ def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: DisplayMixin) -> Gr
     names = [name for name in every if any(row.get(name) is not None for row in rows)]
     if len({row.get("covers") for row in rows}) == 1:
         names = [name for name in names if name != "covers"]
-    counts = release._row_counts  # noqa: SLF001 - of our own kind
     cells = [
-        ["" if row.get(name) is None else field_as_text(name, row[name], row, counts) for name in names]
-        for row in rows
+        ["" if row.get(name) is None else field_as_text(name, row[name], row, release) for name in names] for row in rows
     ]
     confidence = getattr(release, "confidence", None)
     ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}
@@ -328,38 +343,61 @@ def _field_values(columns: Mapping[str, Any]) -> list[Any]:
     return [value for value in columns.values() if value is not None and not isinstance(value, bool)]
 
 
-def field_as_text(name: str, value: Any, of: Mapping[str, Any], counts: Sequence[str] = ()) -> str:
+def field_as_text(name: str, value: Any, of: Mapping[str, Any], release: DisplayMixin | None = None) -> str:
     """Format a field: an estimate with digits by its error, an error with two digits, a count as an integer.
+
+    Parameters
+    ----------
+    name : str
+        Name of the field.
+    value : object
+        Its value.
+    of : mapping of str to object
+        The fields beside it, with the error of an estimate or the ends of its interval.
+    release : DisplayMixin, optional
+        The release, which names its counts and its estimate.
+
+    Returns
+    -------
+    str
+        The text; a number whose error is not known has four digits.
 
     Examples
     --------
-    >>> row = {"estimate": 3.14159, "standard_error": 0.0213, "pvalue": 1e-9, "n": 10817.7}
+    >>> row = {"estimate": 3.14159, "standard_error": 0.0213, "pvalue": 1e-9, "n": 10817.7, "size": 1202.81}
     >>> [field_as_text(name, value, row) for name, value in row.items()]
-    ['3.142', '0.021', '< 0.001', '10,818']
+    ['3.142', '0.021', '< 0.001', '10,818', '1,203']
     """
+    counts, main = (release._row_counts, release._main_field(of)) if release else ((), None)  # noqa: SLF001 - own
     if name in counts and isinstance(value, tuple):
-        return ", ".join(field_as_text(name, each, of, counts) for each in value)
+        return ", ".join(field_as_text(name, each, of, release) for each in value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return _value_as_text(value)
-    if name == "pvalue":
+    if name.endswith("pvalue"):
         return pvalue(value).removeprefix("p ").removeprefix("= ")
     if name in {*counts, *_COUNTS}:
-        return number(value, _ROWS)
+        return number(value, ROW_ERROR)
     if name.endswith("standard_error"):
         return number(value, value)
     if name in {"statistic", "df"}:
         return number(value, value / 100)
-    if name not in _ESTIMATES:
-        return _value_as_text(value)
-    low, high = (end if isinstance(end := of.get(name), float) else math.nan for name in ("low", "high"))
-    errors = (of.get("standard_error"), of.get("noise_standard_error"), (high - low) / 4)
-    return number(value, next((each for each in errors if isinstance(each, float) and each > 0), None))
+    errors: list[Any] = [of.get(f"{name}_standard_error")]
+    if name in {main, *_ESTIMATES}:
+        low, high = (end if isinstance(end := of.get(name), float) else math.nan for name in ("low", "high"))
+        errors = [of.get("standard_error"), of.get("noise_standard_error"), (high - low) / 4]
+    error = next((each for each in errors if isinstance(each, float) and 0 < each < math.inf), None)
+    return _value_as_text(value) if error is None else number(value, error)
 
 
 def _value_as_text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
+    """Format a value whose error is not known: a number with four digits, or those before the decimal point."""
+    if isinstance(value, np.ndarray):
+        form: Any = {"float_kind": _value_as_text}
+        return " ".join(np.array2string(value, separator=", ", formatter=form, max_line_width=10**6).split())
     if isinstance(value, tuple):
         sentences = all(isinstance(item, str) and item.endswith(".") for item in value)
         return (" " if sentences else ", ").join(_value_as_text(item) for item in value)
-    return str(value)
+    fractional = isinstance(value, float) and math.isfinite(value) and not value.is_integer()
+    if not fractional:
+        return number(value)
+    return number(value, ROW_ERROR) if abs(value) >= _WHOLE else f"{value:.{_DIGITS}g}"

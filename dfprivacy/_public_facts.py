@@ -128,7 +128,11 @@ class PublicFacts:
             size += f", of which at most {schema.unit.max_rows} of each{one} count"
         elif one:
             size += f", one for each{one}"
-        facts = [("rows", size), ("neighbors", schema.neighbors + (f" of all rows of one{one}" if one else ""))]
+        differ = {
+            "replace_one": f"all rows of one{one} change" if one else "a row's content changes",
+            "add_remove": f"{f'all rows of one{one} are' if one else 'a row is'} added or removed",
+        }
+        facts = [("number of rows", size), ("neighbors", f"{schema.neighbors} ({differ[schema.neighbors]})")]
         facts += [("missing values", "are left out")]
         facts += [] if self.account == self.name else [("account", self.account)]
         if self._table_and_edition[1] and schema.size is None and schema.people is None:
@@ -139,7 +143,7 @@ class PublicFacts:
 
     def _lines(self) -> list[str]:
         (_, size), (_, neighbors), (_, missing), *where = self._facts()
-        lines = [f"rows: {size}; neighbors: {neighbors}; missing values {missing}"]
+        lines = [f"number of rows: {size}; neighbors: {neighbors}; missing values {missing}"]
         lines += [f"{name}: {_declaration_as_text(self.schema, name)}" for name in self.schema.names]
         return lines + [f"{name} {condition}" for name, condition in where]
 

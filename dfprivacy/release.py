@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self
 
 import numpy as np
 
-from dfprivacy._display import NOTES, DisplayMixin, after_colon, facts_row, rows_to_grid
+from dfprivacy._display import BELOW, DisplayMixin, after_colon, facts_row, rows_to_grid
 from dfprivacy._json import JsonConversion, plain_json, register
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid
@@ -412,13 +412,10 @@ class Groups(Release, Generic[R_co]):
         heads = list(dict.fromkeys(tuple(grid.heads) for grid in grids))
         if not heads or len(grids) < len(tables) or (len(heads) > 1 and not facts):
             return None
-        labels, by = self._labels(), self.by if isinstance(self.by, str) else ", ".join(self.by)
+        if facts:
+            return self._facts_grid(tables)
+        labels, by = self._labels(), self._by_words
         own, *rest = heads[0]
-        if facts:  # some of which not every group has
-            names = list(dict.fromkeys(name for _, *others in heads for name in others))
-            told = [dict(zip(grid.heads, *grid.rows, strict=True)) for grid in grids]
-            cells = [(label, *(of.get(name, "") for name in names)) for label, of in zip(labels, told, strict=True)]
-            return Grid((by, *names), cells)
         if not any(name for grid in grids for name, *_ in grid.rows):  # rows without names of their own
             cells = [(label, *texts) for label, grid in zip(labels, grids, strict=True) for _, *texts in grid.rows]
             return Grid((by, *rest), cells)
@@ -430,19 +427,42 @@ class Groups(Release, Generic[R_co]):
         ]
         return Grid((f"{by:<{wide}}  {own}", *rest), cells)
 
-    def _group_facts(self) -> list[tuple[str, str]]:
-        """Return the facts that differ between groups, labelled by group, followed by the common facts."""
-        every = [replace(release, privacy=self.privacy)._full_rows() for release in self.releases]  # noqa: SLF001 - own
-        if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - as above
-            every = [[(name, text) for name, text in rows if name in {"covers", *NOTES}] for rows in every]
-        common = [row for row in every[0] if all(row in rows for rows in every)]
-        own = [
-            (label, f"{name} {text}")
-            for label, rows in zip(self._labels(), every, strict=True)
-            for name, text in rows
-            if (name, text) not in common
+    @property
+    def _by_words(self) -> str:
+        """Heading of the column of groups: names of the columns."""
+        return self.by if isinstance(self.by, str) else ", ".join(self.by)
+
+    def _facts_grid(self, facts: list[Grid | None]) -> Grid:
+        """Return a grid with a row for each group from the facts of each, some of which not every group has."""
+        told = [dict(zip(grid.heads, *grid.rows, strict=True)) if grid else {} for grid in facts]
+        names = list(dict.fromkeys(name for of in told for name in of if name))
+        cells = [
+            (label, *(of.get(name, "") for name in names)) for label, of in zip(self._labels(), told, strict=True)
         ]
+        return Grid((self._by_words, *names), cells)
+
+    def _own_and_common_facts(self) -> tuple[list[list[tuple[str, str]]], list[tuple[str, str]]]:
+        """Return the facts of each group that not all groups have, and the common facts."""
+        every = [replace(release, privacy=self.privacy)._full_rows() for release in self.releases]  # noqa: SLF001 - own
+        common = [row for row in every[0] if all(row in rows for rows in every)]
+        return [[row for row in rows if row not in common] for rows in every], common
+
+    def _group_facts(self) -> list[tuple[str, str]]:
+        """Return the facts that are in no table: those that differ, labelled by group, and the common ones."""
+        every, common = self._own_and_common_facts()
+        if all(release._grid() is None for release in self.releases):  # noqa: SLF001 - of our own kind
+            common = [row for row in common if row[0] in BELOW]
+        named = zip(self._labels(), every, strict=True)
+        own = [(label, f"{name} {text}") for label, rows in named for name, text in rows if name in BELOW]
         return [*own, *common]
+
+    def _grids(self) -> list[Grid]:
+        """Return the grids; facts that differ between groups are a row for each group, below tables of groups."""
+        first, *rest = super()._grids()
+        facts = [facts_row(rows) for rows in self._own_and_common_facts()[0]]
+        if any(facts) and any(release._grid() is not None for release in self.releases) and first.heads:  # noqa: SLF001
+            rest.insert(0, self._facts_grid(facts))
+        return [first, *rest]
 
     def _page_grids(self) -> list[Grid]:
         if not all(each._has_tidy_rows for each in self.releases):  # noqa: SLF001 - of our own kind
@@ -474,10 +494,16 @@ class Groups(Release, Generic[R_co]):
         labels, told = self._labels(), [after_colon(each._qualified_sentence) for each in self.releases]  # noqa: SLF001 - of our own kind
         of = f"{len(self)} group{'s' * (len(self) != 1)} of {self._label(*by)}"
         numbers = [value for value, *_ in filter(None, map(_number_with_ends, self.releases))]
+        tested = getattr(self.releases[0], "pvalue", None) is not None
+        adjusted = " The p-values are not adjusted for the number of groups." * (tested and len(self) > 1)
         if 1 < len(numbers) == len(self):
             least, most = numbers.index(min(numbers)), numbers.index(max(numbers))
-            return f"Of {of}, {labels[least]} is lowest: {told[least]} Highest is {labels[most]}: {told[most]}"
-        return f"{of}, one answer each. {labels[0]}: {told[0]}"
+            what = f" {getattr(self.releases[0], 'effect', None) or 'estimate'}" if tested else ""
+            return (
+                f"Lowest{what} of the {of}: {labels[least]}, {told[least]} Highest: {labels[most]}, {told[most]}"
+                f"{adjusted}"
+            )
+        return f"{of}, one answer each. {labels[0]}: {told[0]}{adjusted}"
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the estimate and interval of each group, or else the plots of all groups, one below the other.

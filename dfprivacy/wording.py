@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "ROW_ERROR",
     "bounds_phrase",
     "clearly_some",
     "covered_phrase",
@@ -21,11 +22,14 @@ __all__ = [
     "number",
     "pvalue",
     "rows_phrase",
+    "rows_text",
     "uncertainty",
     "with_error",
     "with_unit",
 ]
 
+ROW_ERROR = 10.0
+"""An error by which no part of a row is significant."""
 _DIGITS = 6  # significant ones, where nothing is known of the error
 _EXACT = 1e15  # integers below it are written out
 _LEAST = 0.001  # a p-value below it is not written out
@@ -69,6 +73,17 @@ def with_error(value: Any, error: float | None) -> str:
     return number(value, error) if not error else f"{number(value, error)} ± {number(error, error)}"
 
 
+def rows_text(rows: Any, error: float | None = None) -> str:
+    """Format a number of rows as an integer, with its standard error, if there is one.
+
+    Examples
+    --------
+    >>> rows_text(1198.4, 1.23), rows_text(739.2, 280.4), rows_text(20000.0, 0.0)
+    ('1,198 ± 1.2', '739 ± 280', '20,000')
+    """
+    return number(rows, ROW_ERROR) + (f" ± {number(error, error)}" if error else "")
+
+
 def limit_suffix(value: float, bounds: tuple[float, float] | None) -> str:
     """Return " or more" or " or less" for a quantile at a bound, to which values beyond it are clipped; else "".
 
@@ -95,8 +110,12 @@ def with_unit(text: str, unit: str) -> str:
     return f"{text}{unit}" if unit in {"", "%"} else f"{text} {unit}"
 
 
-def interval_text(low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None) -> str:
+def interval_text(
+    low: float, high: float, unit: str = "", bounds: tuple[float, float] | None = None, least: float = 0.0
+) -> str:
     """Format an interval with digits by its width; an end at a bound gets " or more" or " or less".
+
+    Digits are those of an error of `least`, if the width is that of a smaller one: `ROW_ERROR` for numbers of rows.
 
     Examples
     --------
@@ -109,7 +128,7 @@ def interval_text(low: float, high: float, unit: str = "", bounds: tuple[float, 
     >>> interval_text(40.0, 47.3, "%")
     '40.0 to 47.3%'
     """
-    width, units = (high - low) / 4, with_unit("", unit)
+    width, units = max((high - low) / 4, least), with_unit("", unit)
     if math.isinf(width):
         one = f"{number(low)}{units} or more" if math.isinf(high) else f"{number(high)}{units} or less"
         return "any number" if math.isinf(low) and math.isinf(high) else one
@@ -278,6 +297,7 @@ def uncertainty(
     noise: float | None = None,
     p: float | None = None,
     bounds: tuple[float, float] | None = None,
+    least: float = 0.0,
 ) -> str:
     """Format the interval, noise share and p-value of an estimate in brackets, after a space; empty if unknown.
 
@@ -295,6 +315,8 @@ def uncertainty(
         The p-value.
     bounds : tuple of two float, optional
         The bounds, for a quantile: where its interval reaches one, it may reach beyond.
+    least : float
+        As for `interval_text`.
 
     Returns
     -------
@@ -309,7 +331,9 @@ def uncertainty(
     parts = []
     if low is not None and high is not None:
         named = "interval" if confidence is None else f"{100 * confidence:.4g}% CI"
-        parts.append(f"{named} {interval_text(low, high, unit, bounds)}" + (f" for {whose}" if whose else ""))
+        parts.append(
+            f"{named} {interval_text(low, high, unit, bounds, least)}" + (f" for {whose}" if whose else "")
+        )
         if noise is not None:
             much = f"{100 * noise:.2g}% of its width is privacy noise"
             parts.append("privacy noise only, no sampling error" if noise >= _WHOLE else much)

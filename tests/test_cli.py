@@ -97,7 +97,7 @@ def test_the_ledger_as_text(capsys, ledger, spent):
         f"  {spent.budget!r}",
         "",
         "school: 0 charges, 0 answers",
-        f"  budget {'░' * 20} spent 0 of epsilon 0.333333; 0.333333 left",
+        f"  budget {'░' * 20} epsilon: 0 of 0.333333 spent, 0.333333 left",
     ]
 
 

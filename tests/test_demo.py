@@ -56,12 +56,12 @@ def test_the_demo_runs_with_a_throwaway_ledger(ledger, tmp_path):
     assert not ledger.exists()
     assert (0, "") == (run.returncode, run.stderr)
     texts = """6,366 rows|PrivateFrame 'fair-1978'|nothing was charged or read|── pandas|Quantiles:
-        spent 0.2 of epsilon 2|── Polars DataFrame|TTest:|spent 0.6 of epsilon 2|── Polars LazyFrame|Chi2:
-        spent 1 of epsilon 2|OLS|DistanceCorrelation:|spent 1.6 of epsilon 2|replayed at no charge
+        epsilon: 0.2 of 2 spent|── Polars DataFrame|TTest:|epsilon: 0.6 of 2 spent|── Polars LazyFrame|Chi2:
+        epsilon: 1 of 2 spent|OLS|DistanceCorrelation:|epsilon: 1.6 of 2 spent|replayed at no charge
         BudgetExceeded: ttest asks for epsilon = 0.5|demo.png|── What is left"""
     places = [run.stdout.index(text.strip()) for line in texts.splitlines() for text in line.split("|")]
     assert sorted(places) == places
-    assert run.stdout.rstrip().endswith("spent 1.6 of epsilon 2; 0.4 left")
+    assert run.stdout.rstrip().endswith("epsilon: 1.6 of 2 spent, 0.4 left")
     assert ["demo.png"] == [each.name for each in tmp_path.rglob("*") if each.is_file()]
 
 

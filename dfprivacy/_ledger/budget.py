@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from dfprivacy._ledger.calls import CallRecord, CallSelection
+from dfprivacy._privacy.filters import UNIT
 from dfprivacy.errors import ArgumentError, trimmed
 from dfprivacy.markup import Grid, escaped
 from dfprivacy.release import Release, Value
@@ -53,6 +54,7 @@ class Budget:
         spent = account.spent()
         self._account = account
         self._used = account.accountant.fraction_used(spent)
+        self._spent = spent
         self.epsilon = account.epsilon
         self.delta = account.delta
         self.remaining = account.accountant.largest(spent)
@@ -85,19 +87,24 @@ class Budget:
             },
         }
 
-    def _spent_as_text(self) -> str:
-        total = f"epsilon {float(self.epsilon):g}" + (f", delta {float(self.delta):g}" if self.delta else "")
-        return f"{float(self.spent):g} of {total}"
+    def _facts(self) -> list[tuple[str, str]]:
+        """Return what was spent and is left of epsilon and delta; they add up in basic accounting alone."""
+        spent, epsilon, left = (f"{float(each):g}" for each in (self.spent, self.epsilon, self.remaining))
+        if self._account.accounting != "basic":
+            told = f"{spent} charged in sum, budget {epsilon}, {left} left for one question"
+            return [("epsilon", told), ("delta", f"{float(self.delta):g} for all questions")]
+        _, delta, *_ = self._spent.counts
+        used = f"{float((delta or 0) * UNIT):g} of {float(self.delta):g} spent"
+        return [("epsilon", f"{spent} of {epsilon} spent, {left} left"), *[("delta", used)] * bool(self.delta)]
 
     def __repr__(self) -> str:
         filled = round(_BAR * self._used)
-        rest = f"{float(self.remaining):g} left" if self.remaining else "nothing is left"
-        return f"budget {'█' * filled}{'░' * (_BAR - filled)} spent {self._spent_as_text()}; {rest}"
+        told = "; ".join(f"{name}: {text}" for name, text in self._facts())
+        return f"budget {'█' * filled}{'░' * (_BAR - filled)} {told}"
 
     def _repr_html_(self) -> str:
         facts = [
-            ("spent", f"epsilon {self._spent_as_text()}"),
-            ("left", f"epsilon {float(self.remaining):g}" if self.remaining else "nothing"),
+            *self._facts(),
             ("accounting", self._account.accounting),
             ("neighbors", self._account.neighbors),
             *(("table", str(each)) for each in self._account.tables()),

@@ -14,7 +14,7 @@ from dfprivacy import ArgumentError, Column, Curator, Probability, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels, wrap_label
-from dfprivacy.wording import bounds_phrase, interval_text
+from dfprivacy.wording import bounds_phrase
 from dfprivacy_eda.describe import TableMeasurement, measure_table, quantile_share, statistic_cell
 from dfprivacy_eda.results import (
     LONG,
@@ -23,7 +23,7 @@ from dfprivacy_eda.results import (
     clamping_note,
     covered_quantity,
     number_text,
-    quantile_bounds,
+    statistic_interval,
     statistic_words,
 )
 from dfprivacy_eda.sums import ROWS, SD
@@ -112,16 +112,7 @@ class Aggregates(Statistics):
         return f"{'The ' if told[0].startswith('the ') else ''}{first}. {_COVERS_NOTE}{limits}."
 
     def _grid(self) -> Grid:
-        rows = [
-            (
-                each.name,
-                number_text(each),
-                ""
-                if each.low is None or each.high is None
-                else interval_text(each.low, each.high, bounds=quantile_bounds(each)),
-            )
-            for each in self._entries
-        ]
+        rows = [(each.name, number_text(each), statistic_interval(each)) for each in self._entries]
         return Grid(("", "value", f"{100 * self.confidence:.4g}% CI"), rows)
 
     def _notes(self) -> tuple[str, ...]:

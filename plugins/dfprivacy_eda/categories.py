@@ -13,7 +13,7 @@ from dfprivacy import ArgumentError, Column, Curator, DiscoveredKeys, Probabilit
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import stack_plots
 from dfprivacy.schema import OTHER
-from dfprivacy.wording import list_text
+from dfprivacy.wording import list_text, rows_text
 from dfprivacy_eda.tables import Counts
 
 if TYPE_CHECKING:
@@ -93,8 +93,7 @@ class FoundCounts(Counts):
     def _rows(self) -> list[tuple[str, str]]:
         rows = super()._rows()
         if self.other is not None:
-            error = f" ± {self.other_standard_error:.3g}" if self.other_standard_error else ""
-            rows.insert(0, (OTHER, f"{self.other:,.0f}{error} rows"))
+            rows.insert(0, (OTHER, f"{rows_text(self.other, self.other_standard_error)} rows"))
         if not self.categories:
             more = (
                 "a larger epsilon or delta, or declare the categories"

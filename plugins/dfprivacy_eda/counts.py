@@ -16,6 +16,7 @@ from dfprivacy.inference.counts import project_counts
 from dfprivacy.inference.weighted import NoisyWeighted, total
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.statistics import OfRows, OfSums
+from dfprivacy.wording import rows_text
 from dfprivacy_eda.categories import FoundKeys, found_counts, measure_frequent_values
 from dfprivacy_eda.results import ColumnStatistic, column_statistic
 from dfprivacy_eda.sums import Sums, measurement_ids
@@ -263,7 +264,10 @@ def conclude_histogram(
     """Return the histogram of the requested bins, from the noisy counts of all intervals."""
     edges, inner = bin_edges(column, bins)
     counts = project_counts(measured.raw, measured.total())
+    beside, error = counts.size - counts[inner].size, measured.law.standard_deviation
+    rows = rows_text(float(counts.sum() - counts[inner].sum()), error * math.sqrt(beside))
     return Histogram(
+        limits=(f"{rows} rows lie outside the bins.",) * bool(beside),
         raw=measured.raw[inner],
         total=float(counts[inner].sum()),
         column=column.name,

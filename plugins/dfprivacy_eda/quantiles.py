@@ -19,7 +19,7 @@ from dfprivacy.plotting import axes, text_color
 from dfprivacy.schema import as_number
 from dfprivacy.statistics import OfSums
 from dfprivacy.wording import interval_text, limit_suffix, number, rows_phrase, uncertainty, with_unit
-from dfprivacy_eda.results import BAR, SURE, ColumnStatistic, interval_label, legend, missing_row
+from dfprivacy_eda.results import BAR, SURE, ColumnStatistic, interval_label, legend, missing_row, rank_ranges
 from dfprivacy_eda.tree import (
     CountTree,
     Layout,
@@ -294,13 +294,15 @@ class Quantiles(Release):
         of = rows_phrase(self.covers or "") + ": privacy noise only, no sampling error" * noisy
         last = len(self.q) - 1
         told = []
+        ranges = rank_ranges(self.notes) if self.low is None else []
         for at in sorted({0, last // 2, last}):
             low, high = self._intervals[at]
             value = with_unit(self._value_text(at), unit) + limit_suffix(self.values[at], self.bounds)
-            how = uncertainty(low, high, self.confidence, bounds=self.bounds)
+            how = f", {ranges[at]}" if ranges else uncertainty(low, high, self.confidence, bounds=self.bounds)
             told.append(f"the {100 * self.q[at]:.4g}% quantile is {value}{how}")
         intervals = "" if self.low is None else f" The intervals are for {of}."
-        return f"Of {self._label(self.column)}, {'; '.join(told)}.{intervals}"
+        sure = f" ({100 * self.confidence:.4g}% CI; privacy noise only)" if ranges else ""
+        return f"Of {self._label(self.column)}, {'; '.join(told)}{sure}.{intervals}"
 
     def _grid(self) -> Grid:
         rows = []
@@ -577,7 +579,7 @@ def _selected_quantile_fields(
     n, off = measured.size, measured.row_errors(confidence)
     low, high = np.clip([np.array(shares) + sign * np.array(off) / max(n or 0, 1) for sign in (-1, 1)], 0, 1)
     told = [
-        f"between the {100 * a:.1f}% and the {100 * b:.1f}% quantile of this table ({rows:.0f} rows either way)"
+        f"between this table's {100 * a:.1f}% and {100 * b:.1f}% quantiles ({rows:.0f} rows either way)"
         if n is not None and b - a < 1
         else f"within {rows:.0f} rows of this table's {100 * q:.4g}% quantile"
         for q, rows, a, b in zip(shares, off, low, high, strict=True)
@@ -585,12 +587,14 @@ def _selected_quantile_fields(
     what = "it lies" if len(shares) == 1 else "they lie"
     nothing = "Uninformative: " if n is not None and (high - low >= 1).any() else ""
     note = f"{nothing}At {confidence:.0%}, {what} {'; '.join(told)}."
+    none = f"There is no interval in the units of {column.name}; "
+    none += 'the argument covers="table" gives one, with more noise.'
     values = np.array(measured.values(column))
     values[np.argsort(shares, kind="stable")] = np.sort(values)
     return {
         "values": tuple(values.tolist()),
         "count": None if n is None else float(n),
-        "notes": (note, "Use covers='table' for intervals of values, with more noise."),
+        "notes": (note, none),
     }
 
 

@@ -155,7 +155,8 @@ class Report(Release):
         return self.description._tidy()  # noqa: SLF001 - of our own kind
 
     def _sentence(self) -> str:
-        return self.description._sentence()  # noqa: SLF001 - of our own kind
+        largest = "" if self.correlations is None else f" {self.correlations._sentence()}"  # noqa: SLF001 - own
+        return f"{self.description._sentence()}{largest}"  # noqa: SLF001 - of our own kind
 
     def _grid(self) -> Grid | None:
         return self.description._grid()  # noqa: SLF001 - of our own kind

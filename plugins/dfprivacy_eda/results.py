@@ -21,6 +21,7 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.inference.weighted import NoisyWeighted, mean, total
 from dfprivacy.plotting import axes, forest, legend_below, text_color
 from dfprivacy.wording import (
+    ROW_ERROR,
     bounds_phrase,
     clearly_some,
     interval_text,
@@ -28,6 +29,7 @@ from dfprivacy.wording import (
     noise_share,
     number,
     rows_phrase,
+    rows_text,
     uncertainty,
     with_error,
     with_unit,
@@ -56,6 +58,8 @@ __all__ = [
     "missing_row",
     "number_text",
     "quantile_bounds",
+    "rank_ranges",
+    "statistic_interval",
     "statistic_notes",
     "statistic_words",
     "weighted_parameter",
@@ -96,7 +100,7 @@ def draw_matrix(
 
 _WORDS = {
     "missing": "number of rows without a value",
-    "nunique": "number of different values",
+    "nunique": "number of distinct values",
     "std": "standard deviation",
     "var": "variance",
     "top": "most frequent value",
@@ -112,7 +116,7 @@ _WIDE = "Uninformative: the interval spans more than half of the possible range:
 def missing_row(missing: float | None, error: float | None) -> list[tuple[str, str]]:
     """Return a list with a printed row on missing values; empty if their number is not clearly above 0."""
     some = clearly_some(missing, error)
-    return [("missing", f"{with_error(missing, error)} rows, left out")] if some else []
+    return [("missing", f"{rows_text(missing, error)} rows, left out")] if some else []
 
 
 def is_quantile(statistic: str) -> bool:
@@ -127,8 +131,36 @@ def quantile_bounds(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
 
 def number_text(one: Entry) -> str:
     """Return a statistic as text with its error; mark a quantile at a bound, as the exact one may lie beyond."""
+    if one.statistic in _ROW_COUNTS:
+        return rows_text(one.value, one.error)
     past = limit_suffix(one.value, quantile_bounds(one))
     return f"{number(one.value) if past and not one.error else with_error(one.value, one.error)}{past}"
+
+
+def digits_error(one: ColumnStatistic | Entry, error: float | None = None) -> float | None:
+    """Return the error that determines the printed digits of a statistic: from its interval, or else as given."""
+    error = error if one.low is None or one.high is None else (one.high - one.low) / 4
+    return max(error or 0.0, ROW_ERROR) if one.statistic in _ROW_COUNTS else error
+
+
+def statistic_interval(one: ColumnStatistic | Entry) -> str:
+    """Return the interval of a statistic as text; empty if it has none."""
+    if one.low is None or one.high is None:
+        return ""
+    least = ROW_ERROR if one.statistic in _ROW_COUNTS else 0.0
+    return interval_text(one.low, one.high, bounds=quantile_bounds(one), least=least)
+
+
+def rank_ranges(notes: Sequence[str]) -> list[str]:
+    """Return the part of the table in which each selected quantile lies, from the first note on them.
+
+    Examples
+    --------
+    >>> rank_ranges(["At 95%, it lies between this table's 49.1% and 50.9% quantiles (11 rows either way)."])
+    ["between this table's 49.1% and 50.9% quantiles"]
+    """
+    _, _, told = notes[0].removesuffix(".").partition(" lies " if " it lies " in notes[0] else " they lie ")
+    return [each.partition(" (")[0] for each in told.split("; ")] if told else []
 
 
 def covered_quantity(statistic: str) -> str:
@@ -205,6 +237,9 @@ class _ColumnResult(Release):
         """Return a statistic and its column as text, such as "standard deviation of age"."""
         if not column:
             return "number of rows"
+        first, *others = (self._label(name) for name in column.split(", "))
+        if statistic == "missing" and others:
+            return f"number of rows lacking {', '.join([first, *others[:-1]])} or {others[-1]}"
         share = f"{statistic} quantile" if statistic.endswith("%") else statistic_words(statistic)
         return f"{share} of {self._label(*column.split(', '))}"
 
@@ -212,11 +247,13 @@ class _ColumnResult(Release):
         self, one: ColumnStatistic | Entry, what: str, how: str = "", error: float | None = None, **about: Any
     ) -> str:
         """Return a phrase with a statistic, its unit and its uncertainty."""
-        error = error if one.low is None or one.high is None else (one.high - one.low) / 4
         unit = "" if one.statistic in _ROW_COUNTS or not one.column else self._unit(one.column)
         unit = f"({unit})²" if unit and one.statistic == "var" else unit
-        value = with_unit(number(one.value, error), unit) + limit_suffix(one.value, quantile_bounds(one))
-        told = uncertainty(one.low, one.high, self.confidence, unit=unit, bounds=quantile_bounds(one), **about)
+        value = with_unit(number(one.value, digits_error(one, error)), unit)
+        value += limit_suffix(one.value, quantile_bounds(one))
+        least = ROW_ERROR if one.statistic in _ROW_COUNTS else 0.0
+        ends: dict[str, Any] = {"unit": unit, "bounds": quantile_bounds(one), "least": least}
+        told = uncertainty(one.low, one.high, self.confidence, **ends, **about)
         return f"{what} is {value}{how or told}"
 
 
@@ -303,8 +340,12 @@ class ColumnStatistic(_ColumnResult):
 
     @property
     def _facts_in_frame(self) -> tuple[str, ...]:
-        question = f"{self.statistic} of {self.column}".removesuffix(" of ")
-        return question, f"{100 * self.confidence:.4g}% CI"
+        return self._name, f"{100 * self.confidence:.4g}% CI"
+
+    @property
+    def _name(self) -> str:
+        """Name of the statistic in a table, such as "weighted sum of x"."""
+        return f"{'weighted ' * (self.weights is not None)}{self.statistic} of {self.column}".removesuffix(" of ")
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return the statistic as a row of a tidy table; `n` is the number of rows that it summarises."""
@@ -316,7 +357,9 @@ class ColumnStatistic(_ColumnResult):
         """Write a sentence with the statistic and its uncertainty."""
         exact = self._exact and self.low is not None and self.low == self.high
         how = ", exact: it follows from public columns or from what was declared" if exact else ""
-        words = f"{'' if self.weights is None else 'weighted '}{self._statistic_words(self.statistic, self.column)}"
+        if self.low is None and (ranges := rank_ranges(self.notes)):
+            how = f": {ranges[0]} ({100 * self.confidence:.4g}% CI; privacy noise only)"
+        words = f"{'weighted ' * (self.weights is not None)}{self._statistic_words(self.statistic, self.column)}"
         what = f"The {words}{bounds_phrase(self.covers, self.bounds)}"
         about = {"whose": rows_phrase(self.covers or "", self.weights), "noise": self._noise_part}
         return self._number_words(self, what, how, self.noise_standard_error, **about) + "."
@@ -347,22 +390,36 @@ class ColumnStatistic(_ColumnResult):
         )
 
     def _rows(self) -> list[tuple[str, str]]:
-        question, error = f"{self.statistic} of {self.column}".removesuffix(" of "), self.noise_standard_error
-        rows = [(question, number(self.value, error) + limit_suffix(self.value, quantile_bounds(self)))]
-        if self.low is not None and self.high is not None:
-            interval = interval_text(self.low, self.high, bounds=quantile_bounds(self))
+        error = self.noise_standard_error
+        value = number(self.value, digits_error(self, error)) + limit_suffix(self.value, quantile_bounds(self))
+        rows = [(self._name, value)]
+        if interval := statistic_interval(self):
             rows += [(f"{100 * self.confidence:.4g}% CI", interval)]
         if error is not None:
             rows += [("noise_standard_error", number(error, error))]
         if self.count is not None and self.statistic != "count":
-            rows.append(("rows", f"{self.count:,.0f}"))
+            rows.append(("rows", rows_text(self.count, self._count_error)))
         if self.weights is not None:
             rows.append(("weights", f"{self.weights}; rows without it are omitted"))
         rows += missing_row(self.missing, self.missing_standard_error)
         if self.raw is not None:
-            nearest = f"{number(self.raw, error)}, unbiased, was out of range, so the value is clamped"
-            rows.append(("raw", nearest))
+            raw = number(self.raw, None if self.raw.is_integer() else error)
+            rows.append(
+                ("raw", f"unbiased estimate: {raw}, set to {number(self.value, digits_error(self, error))}")
+            )
         return [*rows, *(("note", note) for note in self.notes)]
+
+    @property
+    def _count_error(self) -> float | None:
+        """Standard error of the noise in the number of rows; None or 0 if it is public, or not known."""
+        if self.released is None:
+            return None
+        if self.weights is not None:
+            weighted = NoisyWeighted.from_release(self.released)
+            public = 0 < weighted.rows == round(weighted.rows)  # noise of the cube is on no grid of whole rows
+            return None if public else weighted.beyond[self.column].law.standard_deviation
+        sums = Sums.from_released(self.released, Column(self.column, self.bounds or (-1.0, 1.0)))
+        return None if self.statistic == "missing" and math.isfinite(sums.size) else sums.error("count")
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the statistic and its confidence interval."""

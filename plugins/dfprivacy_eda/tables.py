@@ -18,7 +18,7 @@ from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, forest, text_color
 from dfprivacy.schema import UNDECLARED
-from dfprivacy.wording import noise_share, number, rows_phrase, uncertainty, with_unit
+from dfprivacy.wording import ROW_ERROR, noise_share, number, rows_phrase, uncertainty, with_unit
 from dfprivacy_eda.results import BAR, SURE, draw_matrix, interval_label, legend, missing_row
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ _SHOWN = 24  # cells
 _MAX_REDRAWN = 2_000  # cells whose noise is drawn again
 _MAX_DRAWN_ROWS, _MAX_LABELLED = 40, 240  # of a picture, and its cells
 _ROW_INCHES = 0.28  # inches of a row
-_MIN_ERROR = 10.0  # the least error by which numbers of rows are written: then without places
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -132,13 +131,13 @@ class _CellCounts(Release):
             return f"No value of {self._label(*self._counted_columns)} was found."
         at = int(np.argmax(self.raw))
         low, high = (float(ends.ravel()[at]) for ends in self.intervals)
-        count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, _MIN_ERROR)
+        count, error = float(self.counts.ravel()[at]), max(self.noise_standard_error, ROW_ERROR)
         share = f", {self.shares.ravel()[at]:.1%} of all" if self.normalize and self.total > 0 else ""
         about, noise = (rows_phrase(self.covers or "", self.weights), 1.0) if self.noise_scale else ("", None)
         if self.sampling_standard_errors is not None:
             sampling = float(self.sampling_standard_errors.ravel()[at])
             noise = noise_share(math.hypot(sampling, self.noise_standard_error), sampling)
-        how = uncertainty(low, high, self.confidence, whose=about, noise=noise)
+        how = uncertainty(low, high, self.confidence, whose=about, noise=noise, least=ROW_ERROR)
         cell = f"{self._label(*self._counted_columns)} = {self._cell_label(at)}"
         rows = " rows" if self.weights is None else ""
         return f"The largest of {self.raw.size:,} counts is {cell}: {number(count, error)}{rows}{share}{how}."
@@ -149,7 +148,7 @@ class _CellCounts(Release):
 
     def _grid(self) -> Grid:
         low, high = (ends.ravel() for ends in self.intervals)
-        error, shares = max(self.noise_standard_error, _MIN_ERROR), self.shares.ravel()
+        error, shares = max(self.noise_standard_error, ROW_ERROR), self.shares.ravel()
         shown = [f"{100 * share:.1f}%" for share in shares] if self.normalize else None
         rows = [
             (
@@ -173,7 +172,7 @@ class _CellCounts(Release):
     def _rows(self) -> list[tuple[str, str]]:
         error = self.noise_standard_error
         unit = " rows" if self.weights is None else ""
-        rows = [("noise_standard_error", f"{error:.4g}{unit} in each count")] if error else []
+        rows = [("noise_standard_error", f"{number(error, error)}{unit} in each count")] if error else []
         if self.weights is not None:
             rows.append(("weights", f"{self.weights}; rows without it are omitted"))
         rows += missing_row(self.missing, self.missing_standard_error)
@@ -191,6 +190,8 @@ class _CellCounts(Release):
                 "Negative counts were raised to 0 and others lowered: small counts are biased upwards; `raw` holds "
                 "unbiased counts."
             )
+        if self.raw.size and float(np.max(abs(self.counts - self.raw))) >= 1:
+            notes.append("Counts are adjusted to add up; intervals are around the unadjusted counts.")
         return notes
 
 
@@ -255,7 +256,7 @@ class Counts(_ColumnCounts):
     sampling_standard_errors : ndarray or None
         With weights, the standard error of each count from sampling.
     limits : tuple of str
-        Notes on weights that were limited to their bounds.
+        Notes on weights that were limited to their bounds, and on rows outside the bins.
     released : tuple of (str, tuple of int) or None
         The measurement, and which of its numbers these are.
     """
@@ -418,7 +419,7 @@ class Crosstab(_CellCounts):
 
     def _grid(self) -> Grid:
         rows, columns = ([*map(str, each), *(["All"] if self.margins else [])][:_SHOWN] for each in self.categories)
-        error = self.noise_standard_error
+        error = max(self.noise_standard_error, ROW_ERROR)
 
         def written(cell: float) -> str:
             return number(cell, error) if self.by is None else f"{100 * cell:.1f}%"

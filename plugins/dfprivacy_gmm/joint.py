@@ -14,7 +14,7 @@ from dfprivacy.arguments import checked
 from dfprivacy.inference.clipped import shares_beyond_bounds
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import panels
-from dfprivacy.wording import list_text, with_error, with_unit
+from dfprivacy.wording import list_text, number, with_error, with_unit
 from dfprivacy_gmm.estimates import FEW, Sampling, estimate_moments, repair_note, repaired_covariance
 from dfprivacy_gmm.sums import Sums, missing_note
 
@@ -223,13 +223,20 @@ class JointMoments(Release):
         rows = [
             (
                 *((str(group),) if self.by is not None else ()),
-                *(column, f"{mean:.6g}", f"{error:.2g}", f"{spread:.4g}" if spread >= 0 else "?"),
+                *(
+                    column,
+                    number(float(mean), float(error)),
+                    number(float(error), float(error)),
+                    f"{spread:.4g}" if spread >= 0 else "?",
+                ),
                 *(f"{each:.2f}" if np.isfinite(each) else "?" for each in near),
             )
             for group, means, errors, stds, matrix in zip(
                 self.groups, self.means, self.mean_errors, spreads, self.correlations, strict=True
             )
-            for column, mean, error, spread, near in zip(self.columns, means, errors, stds, matrix, strict=True)
+            for column, mean, error, spread, near in zip(
+                self.columns, means.tolist(), errors.tolist(), stds, matrix, strict=True
+            )
         ]
         several = self.columns if len(self.columns) > 1 else ()
         rows = [row if several else row[: -len(self.columns)] for row in rows]

@@ -115,7 +115,7 @@ def test_thousands_of_categories(protect):
     assert found.total <= 3000
     assert "4,976 more" in repr(found)
     error = math.sqrt(2) / (2 * math.sinh(1 / 4))  # of noise of scale 2 on whole rows
-    assert f"{error:.4g} rows in each count" in repr(found)
+    assert f"{error:.1f} rows in each count" in repr(found)
     assert found.noise_standard_error == pytest.approx(error, rel=1e-12)
 
 

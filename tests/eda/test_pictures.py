@@ -185,8 +185,12 @@ def test_it_is_said(protect, incomes):
         "this table, values limited to [0, 60,000]": view.mean("income", epsilon=10),
         "the population, values limited to [0, 60,000]": view.mean("income", covers="population", epsilon=10),
         "The mean of income limited to [0, 60,000] is": view.mean("income", epsilon=10),
-        "The quantile 0.95 of income is 60,000 or more.": view.quantile("income", 0.95, epsilon=10),
-        "the 95% quantile is 60,000 or more.": view.quantile("income", [0.5, 0.95], epsilon=10),
+        "The quantile 0.95 of income is 60,000 or more: between this table's": view.quantile(
+            "income", 0.95, epsilon=10
+        ),
+        "the 95% quantile is 60,000 or more, between this table's": view.quantile(
+            "income", [0.5, 0.95], epsilon=10
+        ),
         "the 95% quantile is 60,000 or more (95% CI 60,000 or more)": view.quantile(
             "income", [0.5, 0.95], covers="table", epsilon=10
         ),

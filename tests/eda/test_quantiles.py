@@ -242,7 +242,7 @@ def test_a_median_of_many_rows_is_not_one_of_few_intervals(protect):
     few = protect().median("age", epsilon=1)
 
     assert np.abs(np.array(found) - np.median(x)).max() < 0.002
-    assert (few.low, few.notes[0].count("between the 4")) == (None, 1)
+    assert (few.low, few.notes[0].count("between this table's 4")) == (None, 1)
 
 
 def test_where_rows_are_private_groups_share_a_million_intervals(protect):

@@ -262,7 +262,7 @@ def test_a_view_shows_what_is_public(ledger):
 
     assert repr(view).splitlines() == [
         "PrivateFrame 'clinic'",
-        "  rows: 200; neighbors: replace_one; missing values are left out",
+        "  number of rows: 200; neighbors: replace_one (a row's content changes); missing values are left out",
         "  age: from 18 to 90",
         "  income: not declared, so no method can use it",
         "  smoker: one of ['yes', 'no']",
@@ -288,8 +288,8 @@ def test_budget_and_releases():
     made = [other.mean("age", epsilon=1), other.count(epsilon="1/4"), other.average("age", epsilon=1)]
     frame = other.releases.filter(method="mean").to_frame()
 
-    assert "budget █████░░░░░░░░░░░░░░░ spent 2.5 of epsilon 10; 7.5 left" == bars[0]
-    assert "budget ████████████████████ spent 10 of epsilon 10; nothing is left" == bars[1]
+    assert "budget █████░░░░░░░░░░░░░░░ epsilon: 2.5 of 10 spent, 7.5 left" == bars[0]
+    assert "budget ████████████████████ epsilon: 10 of 10 spent, 0 left" == bars[1]
     assert 'value="1.0000"' in view.budget._repr_html_()
     assert made == [*other.releases]
     assert made[1:] == other.releases[1:]

@@ -282,7 +282,7 @@ def test_a_release_shows_its_fields_and_its_guarantee():
         "  interval  -inf, 1.5",
         "  groups    a, 1, None, 2.5, nan",
         "  words     Few rows. Much noise.",
-        "  table     [0.5  0.25]",
+        "  table     [0.5, 0.25]",
         "  (1, 1e-06)-differential privacy for tables that differ in the content of one row",
     ]
 

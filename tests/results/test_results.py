@@ -222,7 +222,7 @@ def test_groups_say_it_once(method, grouped):
 
 WITHOUT_AN_INTERVAL = {  # tests that estimate nothing, and what is no estimate
     *("chi2_many", "chi2_unitcircle", "dcor_message", "find_bounds", "find_categories", "fourier_sketch"),
-    *("gmm_fit", "kernel_locations", "kernel_message", "kme_exponential", "kme_release", "kruskal", "median"),
+    *("gmm_fit", "kernel_locations", "kernel_message", "kme_exponential", "kme_release", "kruskal"),
     *("dcor_with", "moments", "profile", "synth", "wilcoxon"),
 }
 
@@ -282,7 +282,7 @@ def test_sentences_of_groups_say_the_ends(grouped):
     """Of numbers the lowest group and the highest, each with its interval; else the first group's answer."""
     text, other = sentence_of(grouped["ttest"]), sentence_of(grouped["proportions"])
 
-    assert all(word in text for word in ("lowest", "Highest", "3 groups of Ward"))
+    assert all(word in text for word in ("Lowest estimate", "Highest", "3 groups of Ward", "not adjusted"))
     assert text.count("95% CI") == 2
     assert "Ward" in other
     assert "95% CI" in other
