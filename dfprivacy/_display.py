@@ -176,9 +176,11 @@ class DisplayMixin:
         return "; ".join(" ".join(row) for row in rows)
 
     def _main_field(self, fields: Mapping[str, Any]) -> str | None:
-        """Return the name of the field that the interval is about: the first number, if none is the estimate."""
-        names = (self._estimate, "estimate", "value", *fields)
-        return next((name for name in names if isinstance(fields.get(name), float)), None)
+        """Return the name of the field that the interval is about: of no estimate, the first number within it."""
+        numbers = {name: value for name, value in fields.items() if isinstance(value, float)}
+        low, high = numbers.get("low", math.inf), numbers.get("high", -math.inf)
+        within = (name for name, value in numbers.items() if low <= value <= high)
+        return self._estimate if self._estimate in numbers else next(within, None)
 
     def _sentence(self) -> str:
         """Return the answer as a sentence, for readers without Python; subclasses override it."""

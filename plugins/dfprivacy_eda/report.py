@@ -16,7 +16,7 @@ import numpy as np
 from dfprivacy import ArgumentError, Column, Curator, Probability, Release, mechanism
 from dfprivacy.arguments import NanPolicy
 from dfprivacy.markup import Grid, escaped, paragraph
-from dfprivacy.wording import clearly_some, interval_text, limit_suffix, number
+from dfprivacy.wording import ROW_ERROR, clearly_some, interval_text, limit_suffix, number
 from dfprivacy_eda.correlation import Products, corr, measure_products
 from dfprivacy_eda.counts import value_counts
 from dfprivacy_eda.describe import (
@@ -27,7 +27,7 @@ from dfprivacy_eda.describe import (
     measure_description,
     split_budget,
 )
-from dfprivacy_eda.results import is_quantile
+from dfprivacy_eda.results import ROW_COUNTS, is_quantile
 from dfprivacy_eda.tables import Counts, Histogram
 
 if TYPE_CHECKING:
@@ -418,9 +418,11 @@ def _column_section(report: Report, at: int, picture: Histogram | Counts) -> str
     rows = []
     for name, (value, error, low, high) in cells.items():
         least = 0.0 if name in {"count", "missing"} else -math.inf  # the noise knows no least
-        past = bounds if is_quantile(name) else None
-        ends = "" if low is None or high is None else interval_text(max(low, least), max(high, least), bounds=past)
-        rows.append((name, number(value, error) + limit_suffix(value, past), ends))
+        past, rough = bounds if is_quantile(name) else None, ROW_ERROR if name in ROW_COUNTS else 0.0
+        ends = (
+            "" if low is None or high is None else interval_text(max(low, least), max(high, least), "", past, rough)
+        )
+        rows.append((name, number(value, max(error or 0.0, rough)) + limit_suffix(value, past), ends))
     grid = Grid(("statistic", "value", f"{100 * report.confidence:.4g}% CI"), rows)
     return (
         paragraph(f"{text} {_missing_text(cells)}")
@@ -461,4 +463,5 @@ def _missing_text(cells: dict[str, tuple[Any, Any, Any, Any]]) -> str:
         return "No value is missing." if not gone else f"{number(gone)} values are missing."
     if not clearly_some(gone, error):
         return f"Few values are missing, if any: up to about {max(high, 0):,.0f}."
-    return f"About {number(gone, error)} values are missing ({interval_text(max(low, 0.0), high)})."
+    ends = interval_text(max(low, 0.0), high, least=ROW_ERROR)
+    return f"About {number(gone, ROW_ERROR)} values are missing ({ends})."

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BAR",
     "LONG",
+    "ROW_COUNTS",
     "SURE",
     "ColumnStatistic",
     "Entry",
@@ -107,7 +108,7 @@ _WORDS = {
     "freq": "number of rows with the most frequent value",
     "count": "number of rows with a value",
 }
-_ROW_COUNTS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
+ROW_COUNTS = {"missing", "nunique", "count", "freq", "top"}  # in no column's units
 _MAX_NAMED = 3  # numbers in a note
 _OF_LIMITED = {"mean", "sum", "var", "std"}
 _WIDE = "Uninformative: the interval spans more than half of the possible range: too little data for this epsilon."
@@ -131,7 +132,7 @@ def quantile_bounds(one: ColumnStatistic | Entry) -> tuple[float, float] | None:
 
 def number_text(one: Entry) -> str:
     """Return a statistic as text with its error; mark a quantile at a bound, as the exact one may lie beyond."""
-    if one.statistic in _ROW_COUNTS:
+    if one.statistic in ROW_COUNTS:
         return rows_text(one.value, one.error)
     past = limit_suffix(one.value, quantile_bounds(one))
     return f"{number(one.value) if past and not one.error else with_error(one.value, one.error)}{past}"
@@ -140,14 +141,14 @@ def number_text(one: Entry) -> str:
 def digits_error(one: ColumnStatistic | Entry, error: float | None = None) -> float | None:
     """Return the error that determines the printed digits of a statistic: from its interval, or else as given."""
     error = error if one.low is None or one.high is None else (one.high - one.low) / 4
-    return max(error or 0.0, ROW_ERROR) if one.statistic in _ROW_COUNTS else error
+    return max(error or 0.0, ROW_ERROR) if one.statistic in ROW_COUNTS else error
 
 
 def statistic_interval(one: ColumnStatistic | Entry) -> str:
     """Return the interval of a statistic as text; empty if it has none."""
     if one.low is None or one.high is None:
         return ""
-    least = ROW_ERROR if one.statistic in _ROW_COUNTS else 0.0
+    least = ROW_ERROR if one.statistic in ROW_COUNTS else 0.0
     return interval_text(one.low, one.high, bounds=quantile_bounds(one), least=least)
 
 
@@ -247,11 +248,11 @@ class _ColumnResult(Release):
         self, one: ColumnStatistic | Entry, what: str, how: str = "", error: float | None = None, **about: Any
     ) -> str:
         """Return a phrase with a statistic, its unit and its uncertainty."""
-        unit = "" if one.statistic in _ROW_COUNTS or not one.column else self._unit(one.column)
+        unit = "" if one.statistic in ROW_COUNTS or not one.column else self._unit(one.column)
         unit = f"({unit})²" if unit and one.statistic == "var" else unit
         value = with_unit(number(one.value, digits_error(one, error)), unit)
         value += limit_suffix(one.value, quantile_bounds(one))
-        least = ROW_ERROR if one.statistic in _ROW_COUNTS else 0.0
+        least = ROW_ERROR if one.statistic in ROW_COUNTS else 0.0
         ends: dict[str, Any] = {"unit": unit, "bounds": quantile_bounds(one), "least": least}
         told = uncertainty(one.low, one.high, self.confidence, **ends, **about)
         return f"{what} is {value}{how or told}"

@@ -132,3 +132,13 @@ def test_a_crosstab_is_tested_for_nothing(terms, protect):
     assert table.raw.T.ravel().tolist() == pytest.approx(list(tests[1].released))
     assert turned.raw == pytest.approx(table.raw.T)
     assert 1 == view.where(sex="f").crosstab("sex", "region", epsilon=1).privacy.epsilon
+
+
+def test_a_histogram_says_how_many_rows_are_in_no_bin(frame, protect):
+    """With the error of their number; where the bins span the bounds there is none."""
+    view = protect()
+
+    outside = (frame["age"] < 40).sum() + (frame["age"] > 59.5).sum()
+    (note,) = view.histogram("age", [40, 50, 59.5], epsilon=10**4).limits
+    assert note.removesuffix(" rows lie outside the bins.").split(" ± ")[0] == f"{outside:,}"
+    assert () == view.histogram("age", 3, epsilon=10**4).limits

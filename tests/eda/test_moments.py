@@ -225,3 +225,24 @@ def test_an_answer_says_for_what_it_is(protect):
     assert "for the population" in repr(population)
     assert "left out" in repr(left)
     assert "more than half of the possible range" in note
+
+
+def shown(found):
+    """The rows of a repr as a dictionary."""
+    pairs = (line.split(maxsplit=1) for line in repr(found).splitlines())
+    return {pair[0]: pair[-1] for pair in pairs if pair}
+
+
+def test_a_private_number_of_rows_is_shown_with_its_error(frame, protect):
+    """A public one has none; the error is that of the noise, as it varies."""
+    view = protect()
+    with seeded_noise(1):
+        weighted = [view.mean("age", weights="income", epsilon=4, fresh=True) for _ in range(200)]
+    counts = np.array([found.count for found in weighted])
+
+    assert "4,000" == shown(view.mean("age", nan_policy="fill", epsilon=1))["rows"]
+    rows, error = shown(weighted[0])["rows"].split(" ± ")
+    assert rows == f"{counts[0]:,.0f}"
+    assert counts.std() == pytest.approx(float(error), rel=0.3)
+    assert counts.mean() == pytest.approx(frame["income"].notna().sum(), abs=float(error))
+    assert "± " in shown(view.std("income", epsilon=1))["rows"]

@@ -277,6 +277,20 @@ def test_a_view_shows_what_is_public(ledger):
     assert "budget unknown: The ledger" in view._repr_html_()
 
 
+def test_a_budget_says_what_its_accounting_adds_up():
+    """Epsilons and deltas of the basic accounting; of others what was charged, and the most of one question."""
+    basic = protect(name="basic delta", delta=1e-3, accounting="basic")
+    other = protect(name="portfolio", delta=1e-3)
+    for view in (basic, other):
+        view.average("age", epsilon=2.5)
+
+    assert repr(basic.budget).endswith("epsilon: 2.5 of 10 spent, 7.5 left; delta: 0 of 0.001 spent")
+    assert repr(other.budget).endswith(
+        f"epsilon: 2.5 charged in sum, budget 10, {float(other.budget.remaining):g} left for one question; "
+        "delta: 0.001 for all questions"
+    )
+
+
 def test_budget_and_releases():
     """A bar of what is spent; a list and a table of all that was asked, or of one method, in any library."""
     view = protect()

@@ -288,6 +288,18 @@ def test_sentences_of_groups_say_the_ends(grouped):
     assert "95% CI" in other
 
 
+def test_facts_of_groups_are_a_row_for_each():
+    """Below the tables of the groups; what all have in common stands once."""
+    known = {"died": ["yes", "no"], "arm": ["drug", "placebo"], "ward": ["a", "b", "c"]}
+    public = {"public": ["arm", "ward"], "categories": known, "ledger": "memory:"}
+    view = dp.protect(patients(), "facts of groups", epsilon=100, **public)
+
+    lines = repr(view.group_by("ward").chi2("died", "arm", epsilon=20)).splitlines()
+    head = next(at for at, line in enumerate(lines) if line.split()[:2] == ["ward", "statistic"])
+    assert [line.split()[0] for line in lines[head + 1 : head + 4]] == ["a", "b", "c"]
+    assert sum(line.startswith("  covers") for line in lines) == 1
+
+
 def test_an_answer_that_says_nothing_says_so_first(protect):
     """The sentence begins with it."""
     view = protect(patients().head(20))
