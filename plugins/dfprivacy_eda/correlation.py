@@ -18,7 +18,7 @@ from dfprivacy.inference.engine import infer
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, wrap_label
-from dfprivacy.wording import bounds_phrase, number, uncertainty, with_error
+from dfprivacy.wording import bounds_phrase, number, rows_text, uncertainty, with_error
 from dfprivacy_eda.describe import check_distinct_columns
 from dfprivacy_eda.results import LONG, TableResult, draw_matrix, missing_row
 from dfprivacy_eda.sums import DRAWS, SD, draw_noise
@@ -115,7 +115,7 @@ class _Matrix(TableResult):
         rows = [("…", f"{hidden:,} more columns, in frame")] if hidden > 0 else []
         rows.append(("±", "one standard error of the privacy noise"))
         rows.append(("intervals", f"{100 * self.confidence:.4g}%, in to_frame()"))
-        rows.append(("rows", f"{self.count:,.0f}"))
+        rows.append(("rows", rows_text(self.count, self.missing_standard_error)))
         rows += missing_row(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 

@@ -18,7 +18,7 @@ from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes, text_color
 from dfprivacy.schema import as_number
 from dfprivacy.statistics import OfSums
-from dfprivacy.wording import interval_text, limit_suffix, number, rows_phrase, uncertainty, with_unit
+from dfprivacy.wording import interval_text, limit_suffix, number, rows_phrase, rows_text, uncertainty, with_unit
 from dfprivacy_eda.results import BAR, SURE, ColumnStatistic, interval_label, legend, missing_row, rank_ranges
 from dfprivacy_eda.tree import (
     CountTree,
@@ -315,7 +315,8 @@ class Quantiles(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [("intervals", "each on its own")] if self.low is not None else []
-        rows += [] if self.count is None else [("rows", f"{self.count:,.0f}")]
+        error = math.sqrt(self.spreads[0]) if self.spreads else None
+        rows += [] if self.count is None else [("rows", rows_text(self.count, error))]
         rows += missing_row(self.missing, self.missing_standard_error)
         return [*rows, *(("note", note) for note in self.notes)]
 

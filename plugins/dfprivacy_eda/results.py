@@ -398,7 +398,8 @@ class ColumnStatistic(_ColumnResult):
             rows += [(f"{100 * self.confidence:.4g}% CI", interval)]
         if error is not None:
             rows += [("noise_standard_error", number(error, error))]
-        if self.count is not None and self.statistic != "count":
+        known = self.count is not None and (self.released is not None or self.count.is_integer())  # with its error
+        if self.count is not None and known and self.statistic != "count":
             rows.append(("rows", rows_text(self.count, self._count_error)))
         if self.weights is not None:
             rows.append(("weights", f"{self.weights}; rows without it are omitted"))
