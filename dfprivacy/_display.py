@@ -333,7 +333,8 @@ def rows_to_grid(rows: Sequence[Mapping[str, Any]], release: DisplayMixin) -> Gr
     if len({row.get("covers") for row in rows}) == 1:
         names = [name for name in names if name != "covers"]
     cells = [
-        ["" if row.get(name) is None else field_as_text(name, row[name], row, release) for name in names] for row in rows
+        ["" if row.get(name) is None else field_as_text(name, row[name], row, release) for name in names]
+        for row in rows
     ]
     confidence = getattr(release, "confidence", None)
     ends = {} if confidence is None else {end: f"{100 * confidence:.4g}% {end}" for end in ("low", "high")}
