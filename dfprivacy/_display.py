@@ -177,7 +177,8 @@ class DisplayMixin:
 
     def _main_field(self, fields: Mapping[str, Any]) -> str | None:
         """Return the name of the field that the interval is about: of no estimate, the first number within it."""
-        numbers = {name: value for name, value in fields.items() if isinstance(value, float)}
+        asked = {"alpha", "confidence"}
+        numbers = {name: value for name, value in fields.items() if isinstance(value, float) and name not in asked}
         low, high = numbers.get("low", math.inf), numbers.get("high", -math.inf)
         within = (name for name, value in numbers.items() if low <= value <= high)
         return self._estimate if self._estimate in numbers else next(within, None)

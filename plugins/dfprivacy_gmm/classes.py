@@ -511,8 +511,9 @@ class GaussianClasses(ClassifierMethods, Release):
     def _sentence(self) -> str:
         """Write a sentence with the columns and the classes that they distinguish."""
         told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
-        columns = self._label(*self.columns)
-        return f"{columns} distinguish {len(told)} classes of {self._label(self.label)}: {list_text(told)}."
+        verb = "distinguish" if len(self.columns) > 1 else "distinguishes"
+        classes = f"{len(told)} classes of {self._label(self.label)}: {list_text(told)}"
+        return f"{self._label(*self.columns)} {verb} {classes}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return the share of each class, and the mean and sd of each column in it, as rows of a tidy table."""

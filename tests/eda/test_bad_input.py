@@ -93,7 +93,7 @@ REFUSED = [  # a method, its arguments, and words of the error
     ("value_counts", ("n", {"domain": ICD, "nan_policy": "fill"}), "domain= always omits missing"),
     ("value_counts", ("n", {"domain": "[A-Z"}), "character 1"),
     ("value_counts", ("n", {"domain": []}), "at least one value"),
-    ("value_counts", ("n", {"domain": ["J45", "J45"]}), "each once"),
+    ("value_counts", ("n", {"domain": ["J45", "J45"]}), "each value once"),
     ("value_counts", ("n", {"domain": r"\d{20}"}), "more than"),
     ("value_counts", ("n", {"domain": 5}), "not a list, a range"),
     ("profile", (), "delta above zero"),
