@@ -81,7 +81,7 @@ def rows_text(rows: Any, error: float | None = None) -> str:
     >>> rows_text(1198.4, 1.23), rows_text(739.2, 280.4), rows_text(20000.0, 0.0)
     ('1,198 ± 1.2', '739 ± 280', '20,000')
     """
-    return number(rows, ROW_ERROR) + (f" ± {number(error, error)}" if error else "")
+    return number(rows, ROW_ERROR) + (f" ± {number(error, error)}" if error and round(error, 1) else "")
 
 
 def limit_suffix(value: float, bounds: tuple[float, float] | None) -> str:

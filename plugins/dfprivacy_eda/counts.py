@@ -172,7 +172,7 @@ def bin_edges(column: Column, bins: Any) -> tuple[NDArray[np.float64], slice]:
             f"Every bin lies outside the bounds of {column.name!r}, {column.low:g} to {column.high:g}.",
             "Values are clipped to the bounds, so these bins are empty. Use edges between the bounds.",
         )
-    before, after = edges[0] > column.low, edges[-1] < column.high
+    before, after = edges[0] > column.low, np.nextafter(edges[-1], np.inf) < column.high
     every_edge = np.concatenate([[column.low] if before else [], edges, [column.high] if after else []])
     return every_edge, slice(int(before), int(before) + edges.size - 1)
 
@@ -239,7 +239,9 @@ def histogram(
     [0.5, 0.25, 0.25]
     """
     n, gaps = curator.size, curator.gaps([column], nan_policy)
-    edges, _ = bin_edges(column, bins)
+    edges, inner = bin_edges(column, bins)
+    if inner.stop < len(edges) - 1:  # the last bin holds its upper edge
+        edges[inner.stop] = np.nextafter(edges[inner.stop], np.inf)
     if len(edges) == 2 and not gaps:  # noqa: PLR2004 - all rows are in the one bin
         counted: features.RowFeatures = features.Count()
     else:

@@ -134,6 +134,16 @@ def test_a_crosstab_is_tested_for_nothing(terms, protect):
     assert 1 == view.where(sex="f").crosstab("sex", "region", epsilon=1).privacy.epsilon
 
 
+def test_the_last_bin_holds_its_upper_edge(protect):
+    """As in NumPy, wherever the edges are; a value just above it is in none."""
+    values = np.array([20.0, 40, 40, 50, 60, 60, 60, np.nextafter(60, 61), 100])
+    view = protect(pd.DataFrame({"age": values}), bounds={"age": (0, 100)}, categories=None)
+    for edges in ([40, 50, 60], [0, 60], [20, 100], [40, 50, 100]):
+        found = view.histogram("age", edges, epsilon=1000)
+        assert np.histogram(values, edges)[0].tolist() == pytest.approx(found.raw.tolist(), abs=1e-3), edges
+        assert edges == found.edges.tolist()
+
+
 def test_a_histogram_says_how_many_rows_are_in_no_bin(frame, protect):
     """With the error of their number; where the bins span the bounds there is none."""
     view = protect()
