@@ -94,9 +94,11 @@ class PluginMethods:
         Notes
         -----
         Expected errors follow from public numbers and from assumptions: a column's standard deviation is a sixth
-        of its range, and a private number of rows is 10,000. The error is relative to a quantity that depends on
-        the method: a standard deviation for a mean, an average cell for counts, a quarter of the rows for
-        quantiles, the outcome's standard deviation (for `logit` 1) over the regressor's for a coefficient.
+        of its range (for a t-test a quarter), and a private number of rows is 10,000. The error is relative to a
+        quantity that depends on the method: a standard deviation for a mean, an average cell for counts (with
+        undeclared categories a tenth of the rows), the possible values for `nunique` (if undeclared, 10), a
+        quarter of the rows for quantiles, 0.5 for shares, the outcome's standard deviation (for `logit` 1) over
+        the regressor's for a coefficient. `explain` gives absolute errors.
         If noise may hide the answer, or the method's planner computes no error, the error is not known, and the
         question gets more of the epsilon. Answers and measurements in the ledger are not taken into account.
 

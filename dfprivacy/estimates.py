@@ -539,7 +539,8 @@ def statistic(
 
             sd = 2 * column.half * SPREAD
             rows, given = curator.supposed_size
-            given = given and f" if {given}"
+            given = given and f", if {given}"
+            error = f"expected standard error of the {called.replace('_', ' ')} from noise"
             noisy, sizes = curator.planned
             sums = NoisyMoments.from_sums(noisy, sizes, column)
             releases = sums.simulate([max(rows, 2)], [column.mid], [sd], _TABLES)
@@ -547,8 +548,8 @@ def statistic(
             noise = float(np.median(found.noise_standard_error))
             size = abs(float(np.median(found.estimate)))
             return {
-                f"expected standard error from noise{given}": noise,
-                f"expected standard error from noise and sampling{given}": float(np.median(found.standard_error)),
+                f"{error}{given}": noise,
+                f"{error} and sampling{given}": float(np.median(found.standard_error)),
                 **({"expected relative error": noise / size} if size else {}),
             }
 

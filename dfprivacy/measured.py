@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from dfprivacy.laws import NoiseLaw
+from dfprivacy.wording import significant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,8 @@ __all__ = [
     "Reveal",
     "SurveyedColumn",
 ]
+
+_NORMS = {"Laplace": "L1", "Gaussian": "L2", "cube": "L∞"}  # of the sensitivity, by kind of noise
 
 
 class ConfidenceInterval(NamedTuple):
@@ -77,9 +80,16 @@ class MeasurementRecord:
         return NoiseLaw(self.scale, step, "cube" if "cube" in self.kind else "Laplace", self.dimension)
 
     def __str__(self) -> str:
-        sentence = (
-            f"{self.what}, with {self.kind} noise of scale {self.scale:.4g} (sensitivity {self.sensitivity:.4g})"
-        )
+        scale, sensitivity = significant(self.scale, 4), significant(self.sensitivity, 4)
+        norm = next((norm for law, norm in _NORMS.items() if law in self.kind), "")
+        if norm:
+            noise = "K-norm noise of the unit cube" if "cube" in self.kind else f"{self.kind} noise"
+            how = f"with {noise} of scale {scale} ({norm} sensitivity {sensitivity})"
+        elif self.kind.startswith("randomised response"):
+            how = f"by {self.kind}, with a half-width of {scale}"
+        else:
+            how = f"by {self.kind} at scale {scale} (sensitivity {sensitivity})"
+        sentence = f"{self.what}, {how}"
         return (
             f"{sentence}, measured on {_shorten_timestamp(self.reused)} and reused at no charge"
             if self.reused

@@ -23,6 +23,7 @@ __all__ = [
     "pvalue",
     "rows_phrase",
     "rows_text",
+    "significant",
     "uncertainty",
     "with_error",
     "with_unit",
@@ -60,6 +61,17 @@ def number(value: Any, error: float | None = None) -> str:
         return f"{round(value, places) + 0.0:,.{places}f}"  # there is no minus zero
     integral = abs(value) < _EXACT and value == round(value) if math.isfinite(value) else False
     return f"{value:,.0f}" if integral else f"{value:.{_DIGITS}g}"
+
+
+def significant(value: float, digits: int) -> str:
+    """Format a number with significant digits, without trailing zeros.
+
+    Examples
+    --------
+    >>> significant(13431.7, 3), significant(2.0, 3), significant(0.0123456, 3)
+    ('13,400', '2', '0.0123')
+    """
+    return f"{float(f'{value:.{digits}g}'):,.15g}"
 
 
 def with_error(value: Any, error: float | None) -> str:

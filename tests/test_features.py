@@ -178,7 +178,7 @@ def test_many_groups_and_columns_are_counted_like_few():
     (OneHot(BY) * Outer([X, Y], count=True), "ones, x, y and their products by by", (3, 6), 12),
     (OneHot(BY, TWO, groups={"two": [2]}), "indicators of two by by", (3, 1), 1),
     (OneHot(BY) * Stack(Given(X, of=Moments(X)), Beyond(X)),
-     "(x and x² where x is not missing; indicators of x beyond its bounds) by by", (3, 4), 3),
+     "(x and x² where x is not missing; indicators of x below and above its bounds) by by", (3, 4), 3),
     (Given(X, Y, of=Weighted(Y, Count())), "ones weighted by y where x and y are not missing", (2,), 2),
     (Given(X), "ones where x is not missing", (1,), 1),
     (Moments(X, degree=1, count=True), "ones and x", (2,), 2),

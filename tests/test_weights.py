@@ -263,7 +263,7 @@ def test_weighted_log_odds_are_explained():
         fit = view.logit("ill ~ x", weights="w", epsilon=2)
 
     assert "weights are near 0.675" in found["assumed"]
-    assert found["expected standard error of x"] == pytest.approx(fit.bse["x"], rel=0.5)
+    assert found["expected standard error of the coefficient of x"] == pytest.approx(fit.bse["x"], rel=0.5)
     assert none.shares[0][0] < 0.65 < much.shares[0][0]
 
 

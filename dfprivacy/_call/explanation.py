@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -14,9 +15,10 @@ from dfprivacy._plugins.loader import registry
 from dfprivacy._visible import visible
 from dfprivacy.errors import ArgumentError
 from dfprivacy.markup import Grid
+from dfprivacy.wording import significant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from dfprivacy._call.call import Call
     from dfprivacy.mechanism import Mechanism
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["PART", "RELATIVE", "Explanation", "bounds_finder", "recommend_bounds"]
 
 RELATIVE = "expected relative error"
-"""Name of the planner's finding by which `plan` splits an epsilon over questions."""
+"""Name of the planner's finding by which `plan` splits an epsilon; `explain` shows absolute errors beside it."""
 PART = Fraction(1, 4)
 """Share of a question's epsilon that a search for bounds spends."""
 _TENTH = 0.1  # of the bounds, over which the values spread
@@ -101,8 +103,9 @@ class Explanation:
             *(("reuses" if noise.reused else "measures", str(noise)) for noise in self.measurements),
             *([("may measure more", f"without data, the plan ended here with {self.ended}")] if self.ended else []),
             *(
-                (f"{name}{self._sample_suffix(name)}", f"{value:.4g}" if isinstance(value, float) else str(value))
+                (f"{name}{self._sample_suffix(name)}", _finding_as_text(value))
                 for name, value in self.findings.items()
+                if name != RELATIVE or isinstance(value, str) or len(self.findings) == 1
             ),
             *([("sampling", self.sampling)] if any(map(self._sample_suffix, self.findings)) else []),
             (
@@ -125,6 +128,13 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return Grid((), self._facts()).html(f"{self.method} (nothing was charged or read)")
+
+
+def _finding_as_text(value: Any) -> str:
+    """Format a finding: floats with three digits, a mapping as names and values."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_finding_as_text(each)}" for name, each in value.items())
+    return significant(value, 3) if isinstance(value, float) else str(value)
 
 
 def bounds_finder() -> Mechanism:
@@ -168,5 +178,5 @@ def recommend_bounds(question: Call, planner: Planner, findings: Mapping[str, An
     looking.planned = search.measure(looking, arguments)
     if search.planner(looking, **arguments).get(RELATIVE, math.inf) > _SEEN:
         return {}
-    left = _TENTH / float(1 - PART)
-    return {'bounds="find"': f"reduces the noise to {left:.0%}, if the values fill a tenth of the bounds"}
+    left = f"reduces the noise to {_TENTH / float(1 - PART):.0%} of that with the declared bounds"
+    return {'bounds="find"': f"{left}, if the values fill a tenth of them"}

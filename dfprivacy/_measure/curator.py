@@ -274,7 +274,7 @@ class Curator(JointMeasurements, KeyDiscovery):
         arc = Arc.within(epsilon, places=several[0].places, reach=reach)
         record = MeasurementRecord(
             what=f"one message a row, {several[0].describe()}",
-            kind=f"randomised response among {arc.places} places",
+            kind=f"randomised response among {arc.places:,} places",
             scale=float(arc.reach),
             grid=0,
             sensitivity=1.0,

@@ -203,7 +203,7 @@ class Beyond(RowFeatures):
     sixteenth, and 16 times that in each of the numbers of rows tells how many values were limited.
     """
 
-    description = "indicators of {columns} beyond its bounds"
+    description = "indicators of {columns} below and above its bounds"
     portable = True
     support = 1
 

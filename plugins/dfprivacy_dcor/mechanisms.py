@@ -23,7 +23,7 @@ __all__ = ["PairMeasurement", "conclude_pair", "dcor", "dcor_screen", "hsic", "m
 
 _DIRECTIONS_MAX = 1000
 _UNIFORM_DEVIATION = math.sqrt(2 / 45)  # distance standard deviation of a uniform variable, as a part of its width
-_UNIFORM_NOTE = "for columns that are uniform between their bounds; wider if they vary less"
+_UNIFORM_NOTE = "columns are uniform between their bounds; intervals are wider if they vary less"
 _TRUE_VALUES = (0.1, 0.5, 0.9)  # distance correlations for which `plan_dcor` says how wide the interval would be
 
 
@@ -175,11 +175,11 @@ def plan_dcor(
     n = checked_rows(curator, one, other)
     scales = (*(curator.measured[-1].scale / PairStatistics(one, other, n).weights[:5]).tolist(), 0.0)
     spreads = _UNIFORM_DEVIATION * one.diameter, _UNIFORM_DEVIATION * other.diameter
-    intervals = {}
+    intervals = {"assumed": _UNIFORM_NOTE}
     for truth in _TRUE_VALUES:
         noisy = (truth * math.sqrt(math.prod(spreads)), *spreads, 0.0, 0.0, 1.0)
         low, high = NoisyStatistics(noisy, scales, n, largest_values(one, other)).interval(confidence)
-        intervals[f"interval for R = {truth:g}, {_UNIFORM_NOTE}"] = f"{low:.2f} to {high:.2f}"
+        intervals[f"interval for a distance correlation of {truth:g}"] = f"{low:.2f} to {high:.2f}"
     return intervals
 
 

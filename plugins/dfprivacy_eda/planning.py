@@ -48,12 +48,13 @@ _NORMAL_POINTS = ndtri((np.arange(999) + 0.5) / 999)
 _CHOICE_OFFSET = 1 / 3  # of a row, by which a choice is off the more as rows do not lie evenly; measured
 _MAX_SCALES = 40.0  # scales of a choice, beyond which it does not go
 _MAX_CELLS = 64  # whose sum is told: that of more is as noisy as at a sixteenth of the price, and slow to draw
+_NAMES = {"var": "variance", "std": "standard deviation"}  # of statistics, by method
 _TYPICAL_COUNT = 10  # values of a column of which nobody knows how many it has
 _DESCRIBED = {
-    "mean": "a mean, in standard deviations, if these are a sixth of the range",
-    "std": "a standard deviation, relative",
-    "50%": "a median, in standard deviations",
-    "freq": "the largest count of a category, relative",
+    "mean": "a mean, relative to a standard deviation of a sixth of the range",
+    "std": "a standard deviation of a sixth of the range, relative to it",
+    "50%": "a median, relative to a standard deviation of a sixth of the range",
+    "freq": "the largest count of a category, relative to it",
 }
 
 Findings = dict[str, Any]
@@ -89,8 +90,15 @@ def _moment_planner(name: str) -> Any:
         if weights is not None:
             return _weighted_errors(curator, name, column, weights)
         error, relative = _expected_error(curator.planned, name, assumed_rows(curator))
-        assumed = [] if name in {"mean", "sum"} else [f"the standard deviation is {SD * column.half:.4g}"]
-        return {_standard_error_label(curator, f"the {name}", *assumed): error, RELATIVE: relative}
+        assumed = (
+            []
+            if name in {"mean", "sum"}
+            else [f"the standard deviation is {SD * column.half:.4g} (a sixth of the range)"]
+        )
+        return {
+            _standard_error_label(curator, f"the {_NAMES.get(name, name)}", *assumed): error,
+            RELATIVE: relative,
+        }
 
     return plan_moment
 
@@ -261,7 +269,7 @@ def _plan_quantiles(curator: Curator, column: Column, *, q: Any = None, **_: Any
     moved = rows = 0.0
     if noise_sd(curator):
         moved, rows = _quantile_errors(curator.planned, column, shares, assumed_rows(curator))
-    assumed = f"values are normal with a standard deviation of {SD * column.half:.4g}"
+    assumed = f"values are normal with a standard deviation of {SD * column.half:.4g} (a sixth of the range)"
     return {_standard_error_label(curator, what, assumed): moved, RELATIVE: rows / (assumed_rows(curator) / 4)}
 
 
@@ -333,10 +341,13 @@ def _description_errors(curator: Curator, measured: TableMeasurement) -> Finding
 
 
 def _correlation_error(curator: Curator, products: Products, name: str) -> Findings:
-    what = "a correlation" if name == "correlation" else "a covariance in standard deviations"
+    what = "a correlation" if name == "correlation" else "a covariance, relative to the standard deviations"
     error = products.expected_error(assumed_rows(curator), name)
     told = "not known" if error is None else error
-    return {_standard_error_label(curator, what, "these are a sixth of the range"): told, RELATIVE: told}
+    return {
+        _standard_error_label(curator, what, "standard deviations are a sixth of the range"): told,
+        RELATIVE: told,
+    }
 
 
 def _plan_agg(curator: Curator, aggregations: Any, *, named: Mapping[str, Any], **_: Any) -> Findings:
@@ -387,7 +398,8 @@ def _root_mean_square(off: Array) -> float:
 
 PLANS: Mapping[str, Any] = {
     **{name: _moment_planner(name) for name in ("mean", "var", "std", "sum")},
-    **dict.fromkeys(ROWS, _make_count_planner("the number of rows")),
+    "count": _make_count_planner("the number of rows"),
+    "missing": _make_count_planner("the number of rows without a value"),
     **dict.fromkeys(("quantile", "median"), _plan_quantiles),
     **dict.fromkeys(("histogram", "value_counts", "crosstab"), _plan_counts),
     "nunique": _plan_nunique,

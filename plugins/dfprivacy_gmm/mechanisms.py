@@ -332,7 +332,7 @@ def plan_fit(
         return {"rows in a class at which the noise in its means is 1% of half the width of the bounds": rows}
     each = size / classes
     errors = {column.name: column.half * sd / each for column in columns}
-    return {f"noise in the means of classes of {each:.0f} rows": errors}
+    return {f"standard deviation of the noise in the means of classes of {each:.0f} rows": errors}
 
 
 @mechanism(columns={"columns": ["numeric"], "by": "category"}, delta=True)

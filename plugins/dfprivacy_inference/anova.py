@@ -343,9 +343,9 @@ def plan_anova(
         return float((omnibus(releases(distance), FEW).pvalue <= alpha).mean())
 
     noise, error = expected_errors(releases(0.0), mean)
-    none = "none; kruskal() compares ranks"
+    none, about = "none; kruskal() compares ranks", f"{sd:.3g} (a sixth of the range){given}"
     return {
-        f"expected standard error of a mean, if the standard deviation in groups is {sd:.3g}{given}": error,
+        f"expected standard error of a mean, if the standard deviation in groups is {about}": error,
         **smallest_effect(
             "distance of one mean from all others", rejections, column.half, write="{:.3g}".format, none=none
         ),

@@ -520,13 +520,13 @@ def plan_proportions(
     findings: dict[str, Any] = {f"confidence interval of a share of 0.5{given}": f"{low:.3f} to {high:.3f}"}
     if len(sums.values) > 1:
         low, high = interval_of(difference_of_two)
-        findings["confidence interval of a difference of shares near 0.5"] = (
+        findings[f"confidence interval of a difference of shares near 0.5{given}"] = (
             f"± {float(np.median(high - low)) / 2:.3f}"
         )
         smallest = effect_for(
             FOUND, lambda distance: power(releases(distance), difference_of_two, alpha=1 - confidence), 1.0
         )
-        excludes = f"smallest difference whose interval excludes 0 with probability {FOUND}"
+        excludes = f"smallest difference whose interval excludes 0 with probability {FOUND}{given}"
         findings[excludes] = f"{smallest:.3f}" if smallest < 1 else "none"
     return {**findings, "expected relative error": 2 * noise}
 

@@ -251,7 +251,7 @@ def plan_test(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
     comparison, evidence = curator.planned
     rows = comparison.groups.sizes or comparison.groups.rows
     if isinstance(evidence, MMDMeasurement) and rows:
-        return {"expected standard error from noise": evidence.noise_sd(rows)}
+        return {"expected standard error of the MMD from noise": evidence.noise_sd(rows)}
     if isinstance(evidence, Contrast):
-        return {"expected standard error from noise": evidence.noise.difference}
+        return {"expected standard error of each difference from noise": evidence.noise.difference}
     return {}

@@ -228,7 +228,7 @@ class TwoSampleMoments(_FeatureMoments):
 
     def __init__(self, groups: Groups, embedding: Embedding, kind: Features) -> None:
         super().__init__(groups, embedding, kind, groups.divisors)
-        self.what = f"differences at {self.J} locations, and second moments"
+        self.what = f"differences at {self.J} location{'s' * (self.J > 1)}, and second moments"
 
     def value(self, rows: Batch) -> Array:
         """Compute the weighted difference of means, pooled moments and numbers of complete rows."""
@@ -260,7 +260,7 @@ class OneSampleMoments(_FeatureMoments):
         super().__init__(groups, embedding, kind, groups.divisors[:1])
         self.error = 2 * self.sizes[0] * self.J * ROUNDING
         of = "differences of pairs at " if groups.paired else ""
-        self.what = f"means of {of}{self.J} features, and second moments"
+        self.what = f"means of {of}{self.J} feature{'s' * (self.J > 1)}, and second moments"
 
     def value(self, rows: Batch) -> Array:
         """Compute the weighted mean, second moment and number of complete rows."""

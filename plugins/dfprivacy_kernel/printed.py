@@ -81,7 +81,7 @@ class FeatureMoment(GroupStatistic):
         super().__init__(groups, embedding, self.weights.shape)
         self.error = sum(rows) * self.J * ROUNDING
         of = "differences of pairs at " if self.pairs else ""
-        self.what = f"{'means' if degree == 1 else 'second moments'} of {of}{self.J} features"
+        self.what = f"{'means' if degree == 1 else 'second moments'} of {of}{self.J} feature{'s' * (self.J > 1)}"
 
     def value(self, rows: Batch) -> Array:
         """Compute the weighted mean, or the weighted upper triangle of the second moment."""

@@ -416,7 +416,7 @@ def plan_release(curator: Curator, *_: Any, **__: Any) -> Mapping[str, Any]:
         return {}
     noise = curator.measured[-1]
     sd = noise.scale * (math.sqrt(2) if "Laplace" in noise.kind else 1.0) / size
-    return {"standard deviation of the noise in the mean of a function of norm 1": f"{sd:.3g}"}
+    return {"standard deviation of the noise in the mean of a function of RKHS norm 1": sd}
 
 
 _CHOSEN_POINTS, _CHOSEN_ROWS = 12, 3

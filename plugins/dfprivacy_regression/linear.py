@@ -32,6 +32,7 @@ from dfprivacy.inference.engine import Inference
 from dfprivacy.inference.planning import FOUND
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.made_up import assumed_sd, equal_weights
+from dfprivacy.wording import list_text
 from dfprivacy_regression import formula
 from dfprivacy_regression.least_squares import DesignMoments, NoisySums, score_map
 from dfprivacy_regression.result import OLS, STAGES, collinear_note, common_fields
@@ -461,8 +462,8 @@ def regression_planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]
         found = f"found with probability {FOUND}"
         return {
             **stages,
-            "assumed": " and ".join(assumed),
-            **{f"expected standard error of {name}": fit.bse[name] for name in names},
+            "assumed": list_text(assumed),
+            **{f"expected standard error of the coefficient of {name}": fit.bse[name] for name in names},
             **{f"smallest coefficient of {name} {found}": _DETECTABLE_ERRORS * fit.bse[name] for name in names},
             _RELATIVE_ERROR: float(relative.max()),
         }

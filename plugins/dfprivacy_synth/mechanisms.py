@@ -186,11 +186,11 @@ def plan_synth(curator: Curator, **_: Any) -> Mapping[str, Any]:
     """Return the expected standard error of a count, from public numbers; for ``explain``."""
     law = curator.measured[-1]
     rows, assumed = curator.supposed_size
-    findings: dict[str, Any] = {
-        "standard error of a count in a measured table": round(law.scale, 2),
-        "standard error relative to the number of rows": f"{law.scale / max(rows, 1):.2%}",
+    given = assumed and f", if {assumed}"
+    return {
+        "standard error of a count in a measured table": law.scale,
+        f"standard error relative to the number of rows{given}": f"{law.scale / max(rows, 1):.2%}",
     }
-    return findings | ({"if": assumed} if assumed else {})
 
 
 def _columns_of(curator: Curator, columns: tuple[Column, ...] | None, target: Column | None) -> tuple[Column, ...]:

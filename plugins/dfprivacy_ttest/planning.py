@@ -299,7 +299,7 @@ def plan_test(
     groups, sums = (1 if by is None else 2), noisy_moments(curator.planned, column, queries)
     sd = column.half / 2 if sigma is None else sigma
     power_at = _power_function(sums, sd, popmean if by is None else None, alternative, alpha, sigma, _N_TABLES)
-    given = f"with probability {planning.FOUND}, if the standard deviation is {sd:.3g}"
+    given = f"with probability {planning.FOUND}, if the standard deviation is {_describe_sd(sd, sigma)}"
     if sums.rows is not None:
         sizes = [int(rows) for rows in sums.rows]
         effect = _min_effect(power_at, sizes, planning.FOUND, alternative, sums.half)
@@ -311,7 +311,7 @@ def plan_test(
     needed = f"with {rows:,} rows or more{' in each group' * (groups > 1)}"
     return {
         f"an effect of {effect:.3g} is found {given}": needed,
-        **_describe_noise(sums, alike, sd, supposed and f" if {supposed}"),
+        **_describe_noise(sums, alike, sd, supposed and f", if {supposed}"),
     }
 
 
@@ -325,13 +325,21 @@ def _plan_weighted(
     found = infer(sums, weighted_parameter(groups, (column.low, column.high)))
     tail = alpha / 2 if alternative == "two-sided" else alpha
     reach = float(ndtri(1 - tail) + ndtri(planning.FOUND)) * float(found.standard_error)
-    given = f" if the standard deviation is {sd:.3g} and weights are near {weights.mid:.3g}"
+    given = f", if the standard deviation is {_describe_sd(sd)} and weights are near {weights.mid:.3g}"
     noise = float(found.noise_standard_error)
     return {
-        f"smallest effect found with probability {planning.FOUND},{given}": reach,
-        f"expected standard error from noise{given}{supposed and f' and {supposed}'}": noise,
+        f"smallest effect found with probability {planning.FOUND}{given}": reach,
+        f"{_noise_error(groups)}{given}{supposed and f' and {supposed}'}": noise,
         "expected relative error": noise / sd,
     }
+
+
+def _describe_sd(sd: float, sigma: float | None = None) -> str:
+    return f"{sd:.3g}" if sigma is not None else f"{sd:.3g} (a quarter of the range)"
+
+
+def _noise_error(groups: int) -> str:
+    return f"expected standard error of the {'mean' if groups == 1 else 'difference of means'} from noise"
 
 
 def _describe_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: str = "") -> dict[str, Any]:
@@ -339,7 +347,7 @@ def _describe_noise(sums: NoisyMoments, sizes: Sequence[int], sd: float, given: 
     releases = sums.simulate(sizes, [sums.mid] * len(sizes), [sd] * len(sizes), _N_TABLES)
     noise, _ = planning.expected_errors(releases, mean_parameter(len(sizes)))
     times = noise / (sd * math.sqrt(sum(1 / n for n in sizes)))
-    noted: dict[str, Any] = {f"expected standard error from noise{given}": noise}
+    noted: dict[str, Any] = {f"{_noise_error(len(sizes))}{given}": noise}
     if times > _ADVICE_NOISE_RATIO:
         noted[f"privacy noise will be {times:.2g} times the sampling error{given}"] = (
             f"to make them equal: {times:.2g} times the epsilon, bounds {times:.2g} times as narrow if the data "

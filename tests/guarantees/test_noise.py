@@ -621,4 +621,6 @@ def test_the_audit_of_a_sum(name):
     view = dp.protect(
         pd.DataFrame({"x": [1.0], "g": ["a"]}), f"cube of {name}", epsilon=1, ledger="memory:", **known
     )
-    assert "K-norm (cube) noise of scale " in repr(view._question(made, ("x", "g"), {"epsilon": 0.5}).explain())
+    assert "K-norm noise of the unit cube of scale " in repr(
+        view._question(made, ("x", "g"), {"epsilon": 0.5}).explain()
+    )

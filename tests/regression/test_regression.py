@@ -412,11 +412,15 @@ def test_it_is_explained(method, formula, one, two):
     assert none["stages"].endswith(one)
     assert many["stages"].endswith(two)
     assert none["expected relative error"].startswith("not known")
-    assert few["expected standard error of a"] > many["expected standard error of a"] > 0
+    assert (
+        few["expected standard error of the coefficient of a"]
+        > many["expected standard error of the coefficient of a"]
+        > 0
+    )
     assert few["expected relative error"] > many["expected relative error"] > 0
     assert unknown["assumed"].split(" and half")[0].endswith("there are 10,000 rows")
     measured = [each.what for each in plans[1].measurements]
-    for word in ("indicators of a beyond", "their products", "scores")[: len(measured)]:
+    for word in ("indicators of a below", "their products", "scores")[: len(measured)]:
         assert any(word in each for each in measured)
 
 

@@ -77,7 +77,7 @@ def test_its_interval_covers_and_its_error_is_expected():
     covered = sum(each.low <= truth <= each.high for each in found)
     noise = np.median([each.noise_standard_error for each in found])
     assert 270 <= covered <= 298
-    assert 0.25 <= expected["expected standard error from noise"] / noise <= 4
+    assert 0.25 <= expected["expected standard error of the variation from noise"] / noise <= 4
 
 
 def test_other_statistics_of_the_same_sums_are_free():

@@ -327,7 +327,7 @@ def test_loose_bounds_are_named_with_what_would_help():
         said.pop("the bounds are wide compared with the spread of the values")
         == "wilcoxon() compares ranks, which bounds do not affect"
     )
-    assert said.pop("expected standard error from noise") == said.pop("expected relative error")
+    assert said.pop("expected standard error of the mean from noise") == said.pop("expected relative error")
     assert len(said) == 1
 
 
@@ -347,7 +347,8 @@ def test_explain_plans(terms, method, about, plan):
 
     said = protect(**terms).explain(method, "pressure", **about, epsilon=0.5).findings
 
-    given = f"with probability 0.8, if the standard deviation is {plan['sd']}"
+    quarter = "" if method == "ztest" else " (a quarter of the range)"
+    given = f"with probability 0.8, if the standard deviation is {plan['sd']}{quarter}"
     if terms == COME or (about.get("by") and not terms):
         first, number, last = said[f"an effect of 6 is found {given}"].split(" ", 2)
         rows, effect = int(number.replace(",", "")), 6
