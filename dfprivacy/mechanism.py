@@ -146,7 +146,8 @@ class Mechanism(MethodSignature):
             curator, and ``curator.planned``, the measurement to come, with void values. It returns a dictionary of
             findings, such as expected errors. It is called when they are first read or displayed, unless nothing
             is measured, as in a question about public columns. `PrivateFrame.plan` splits an epsilon by the number
-            ``"expected relative error"``; a text in its place says that the error is not known.
+            ``"expected relative error"``, which ``explain`` does not show beside other findings; a text in its
+            place says that the error is not known.
 
         Returns
         -------

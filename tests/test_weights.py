@@ -328,9 +328,9 @@ REFUSED = [
     *((lambda view: view.mean("income", weights="w", epsilon=1), {"w": bounds}, words)
       for bounds, words in (((-1, 250), "not negative"), ((0, 1e200), "too large"), ((-3, 0), "some are above 0"))),
     *((lambda view, weights=weights: view.mean("income", weights=weights, epsilon=1), {}, words)
-      for weights, words in (("income", "as the weights"), ("rich", "needs a number"), ("nowhere", "no column"))),
+      for weights, words in (("income", "as the weights"), ("rich", "bounds is needed"), ("nowhere", "no column"))),
     *((lambda view, asked=asked, w=w: view.logit(asked, weights=w, epsilon=1), {}, words) for asked, w, words in (
-        ("rich ~ w", "w", "as the weights"), ("rich ~ income", "rich", "needs a number"),
+        ("rich ~ w", "w", "as the weights"), ("rich ~ income", "rich", "bounds is needed"),
         ("rich ~ income", "nowhere", "no column"))),
     (lambda view: view.logit("rich ~ income", weights="w", epsilon=1), {"w": (-3, 3)}, "not negative"),
     (lambda view: view.value_counts("part", domain=["a", "b"], weights="w", epsilon=1), {},

@@ -105,7 +105,7 @@ class Explanation:
             *(
                 (f"{name}{self._sample_suffix(name)}", _finding_as_text(value))
                 for name, value in self.findings.items()
-                if name != RELATIVE or isinstance(value, str) or len(self.findings) == 1
+                if name != RELATIVE or len(self.findings) == 1
             ),
             *([("sampling", self.sampling)] if any(map(self._sample_suffix, self.findings)) else []),
             (

@@ -452,7 +452,8 @@ def regression_planner(regression: Mechanism) -> Callable[..., Mapping[str, Any]
         fit: Regression = conclude(curator.planned, confidence=_INFORMATIVE_LEVEL)
         stages = {"stages": STAGES[fit.stages]}
         if not fit.informative:
-            return {**stages, _RELATIVE_ERROR: "not known: the noise may exceed the variation of the regressors"}
+            unknown = "not known: the noise may exceed the variation of the regressors"
+            return {**stages, "expected standard errors of the coefficients": unknown, _RELATIVE_ERROR: "not known"}
         assumed = ["standard deviations are a sixth of the range", *filter(None, [curator.supposed_size[1]])]
         assumed += [f"weights are near {design.weights.mid:.3g}"] if design.weights is not None else []
         assumed += [f"half of the rows are {design.success!r}"] if binary else []
