@@ -21,6 +21,7 @@ from dfprivacy.wording import (
     name_sample,
     number,
     pvalue,
+    rows_phrase,
     uncertainty,
 )
 
@@ -199,7 +200,8 @@ class DisplayMixin:
         text = field_as_text(names[0], row[names[0]], {**row, "low": low, "high": high}, self)
         told = f"{names[0]}{f' of {of}' if of else ''} {text}"
         more = f", and {len(rows) - 1:,} more below" if len(rows) > 1 else ""
-        how = uncertainty(low, high, getattr(self, "confidence", None), p=p)
+        whose = rows_phrase(self.covers) if self.covers else ""
+        how = uncertainty(low, high, getattr(self, "confidence", None), whose=whose, p=p)
         return f"{question or f'This {type(self).__name__}'} gives {told}{how}{more}."
 
     @property
@@ -309,7 +311,7 @@ class DisplayMixin:
 
 
 def _wrap_text(text: str) -> list[str]:
-    return textwrap.wrap(visible(text), _WIDTH)
+    return textwrap.wrap(visible(text), _WIDTH, break_on_hyphens=False)
 
 
 def after_colon(sentence: str) -> str:

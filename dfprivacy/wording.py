@@ -305,7 +305,7 @@ def uncertainty(
     confidence: float | None = None,
     *,
     unit: str = "",
-    whose: str = "",
+    whose: str = "the population",
     noise: float | None = None,
     p: float | None = None,
     bounds: tuple[float, float] | None = None,
@@ -320,7 +320,7 @@ def uncertainty(
     unit : str
         Unit of its ends.
     whose : str
-        The rows that it is about, such as ``"this table"``.
+        The rows that it is about, such as ``"this table"``; empty if the sentence names them elsewhere.
     noise : float, optional
         The part of its width that is due to privacy noise.
     p : float, optional
@@ -338,7 +338,7 @@ def uncertainty(
     Examples
     --------
     >>> uncertainty(0.4, 2.0, 0.95, unit="kg/m²", noise=0.12, p=0.003)
-    ' (95% CI 0.40 to 2.00 kg/m²; 12% of its width is privacy noise; p = 0.003)'
+    ' (95% CI 0.40 to 2.00 kg/m² for the population; 12% of its width is privacy noise; p = 0.003)'
     """
     parts = []
     if low is not None and high is not None:

@@ -118,11 +118,12 @@ class Chi2Many(Release):
     def _sentence(self) -> str:
         """Write a sentence with the columns that differ between the groups."""
         of = " and ".join(f"{self._label(self.by)} = {group}" for group in self.groups)
-        found = self._label(*self.discoveries) if self.discoveries else "none"
-        differ = "differs" if len(self.discoveries) < 2 else "differ"  # noqa: PLR2004
-        tested = "" if self.discoveries else f" ({self._label(*self.answered)} tested)"
-        level = f"at the family-wise level {self.alpha:g}"
-        return f"Of {self.tests} columns, {found} {differ} between {of}{tested}, {level}."
+        level = f"family-wise level {self.alpha:g}"
+        if self.discoveries:
+            differ = "differs" if len(self.discoveries) == 1 else "differ"
+            return f"Of {self.tests} columns, {self._label(*self.discoveries)} {differ} between {of} ({level})."
+        tested = f"{self._label(*self.answered)} {'selected and ' * (self.method == 'select')}tested"
+        return f"None of {self.tests} columns is shown to differ between {of} ({tested}; {level})."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return the statistic, the threshold and the decision of each tested column as rows of a tidy table."""

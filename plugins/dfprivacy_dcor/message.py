@@ -15,6 +15,7 @@ import numpy as np
 import scipy
 
 from dfprivacy import ArgumentError, Column, Exact, Probability, Range, Release, arguments
+from dfprivacy.wording import with_error
 from dfprivacy_dcor.inference import SEEN, bounded_share
 from dfprivacy_dcor.points import index_blocks
 from dfprivacy_dcor.spaces import PAIRWISE_MAX, ROWS_MIN
@@ -226,6 +227,17 @@ class Message(Release, ABC):
         """Return a sentence on which columns the message holds and what the message is for."""
         about = f"{self.rows:,} rows of {self._label(*self.columns)}"
         return f"A message to another party about {about}, the input of that party's dcor_with()."
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the facts, with the noisy numbers in words."""
+        rows = dict(super()._rows())
+        deviation = with_error(self.deviation, math.sqrt(2) * self.deviation_scale)
+        rows["deviation"] = f"{deviation}: noisy distance standard deviation, of columns scaled to a width of 1"
+        rows["deviation_scale"] = f"{self.deviation_scale:.2g}: scale of its Laplace noise"
+        if self.complete is not None and self.complete_scale is not None:
+            complete = with_error(self.complete, math.sqrt(2) * self.complete_scale)
+            rows["complete"] = f"{complete}: noisy share of rows without missing values"
+        return list(rows.items())
 
     @property
     def spread(self) -> float:

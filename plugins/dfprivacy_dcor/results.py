@@ -36,9 +36,9 @@ class _NoisyResult(Release):
     noise_standard_error: tuple[float, ...]
     covers: str = "table"
 
-    def _ci_text(self, p: float | None = None) -> str:
-        """Write the confidence interval, which covers noise alone, and the p-value."""
-        return uncertainty(self.low, self.high, self.confidence, whose="this table", noise=1.0, p=p)
+    def _ci_text(self) -> str:
+        """Write the confidence interval, which covers noise alone."""
+        return uncertainty(self.low, self.high, self.confidence, whose="this table", noise=1.0)
 
     def _draw_interval(self, ax: Any, estimate: float, what: str, end: float = 1.0) -> Any:
         """Draw the estimate and its confidence interval."""
@@ -62,10 +62,10 @@ def result_fields(values: Sequence[float], scales: Sequence[float], rows: int, *
     }
 
 
-def _association_clause(release: Release, x: tuple[str, ...], y: tuple[str, ...], *, rejected: bool) -> str:
-    """Write a clause on whether the columns x are associated with the columns y."""
-    found = "is associated with" if rejected else "is not shown to be associated with"
-    return f"{release._label(*x)} {found} {release._label(*y)}"  # noqa: SLF001 - of our own kind
+def _association_clause(of: DistanceCorrelation | HSIC) -> str:
+    """Write a clause on whether the columns x are associated with the columns y, in the population."""
+    found = f"{'is' if len(of.x) == 1 else 'are'} {'' if of.rejected else 'not shown to be '}associated with"
+    return f"{of._label(*of.x)} {found} {of._label(*of.y)} in the population{uncertainty(p=of.pvalue)}"  # noqa: SLF001
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -143,8 +143,14 @@ class DistanceCorrelation(_NoisyResult):
     def _sentence(self) -> str:
         """Write a sentence on whether the columns depend on each other, and how strongly."""
         told = f"their distance correlation is {number(self.correlation, (self.high - self.low) / 4)}"
-        found = _association_clause(self, self.x, self.y, rejected=self.rejected)
-        return f"{found}: {told}{self._ci_text(self.pvalue)}."
+        return f"{_association_clause(self)}; {told}{self._ci_text()}."
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the facts, with the corrected estimate in words."""
+        rows = dict(super()._rows())
+        corrected = number(self.corrected, (self.high - self.low) / 4)
+        rows["corrected"] = f"{corrected}: bias-corrected R² of the population"
+        return list(rows.items())
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return the distance correlation and its test as a row of a tidy table."""
@@ -216,10 +222,17 @@ class HSIC(_NoisyResult):
     def _sentence(self) -> str:
         """Write a sentence on whether the columns depend on each other, and how strongly."""
         hsic = number(self.hsic, (self.high - self.low) / 4)
-        told = f"HSIC (between 0 and 0.44) is {hsic}{self._ci_text(self.pvalue)}"
+        told = f"HSIC (between 0 and 0.44) is {hsic}{self._ci_text()}"
         if not self.y:
             return f"Of {self._label(*self.x)} with themselves, {told}."
-        return f"{_association_clause(self, self.x, self.y, rejected=bool(self.rejected))}: {told}."
+        return f"{_association_clause(self)}; {told}."
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the facts, with the alignment in words."""
+        rows = dict(super()._rows())
+        if self.alignment is not None:
+            rows["alignment"] = f"{self.alignment:.2g}: bias-corrected, of the population, from 0 to 1"
+        return list(rows.items())
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return HSIC and its test as a row of a tidy table."""

@@ -105,7 +105,7 @@ class Aggregates(Statistics):
         for each in self._entries[:_LISTED]:
             words = f"the {self._statistic_words(each.statistic, each.column)}"
             own = each.name == f"{each.column}_{each.statistic}"
-            told.append(self._number_words(each, words if own else f"{each.name}, {words},"))
+            told.append(self._number_words(each, words if own else f"{each.name}, {words},", whose=""))
         more = [f"{len(self.names) - _LISTED} more are below"] if len(self.names) > _LISTED else []
         limits = f"; values are{bounds_phrase(self.covers)}" if bounds_phrase(self.covers) else ""
         first = "; ".join([*told, *more]).removeprefix("the ")

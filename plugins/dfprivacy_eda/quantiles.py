@@ -298,7 +298,8 @@ class Quantiles(Release):
         for at in sorted({0, last // 2, last}):
             low, high = self._intervals[at]
             value = with_unit(self._value_text(at), unit) + limit_suffix(self.values[at], self.bounds)
-            how = f", {ranges[at]}" if ranges else uncertainty(low, high, self.confidence, bounds=self.bounds)
+            ends = uncertainty(low, high, self.confidence, whose="", bounds=self.bounds)
+            how = f", {ranges[at]}" if ranges else ends
             told.append(f"the {100 * self.q[at]:.4g}% quantile is {value}{how}")
         intervals = "" if self.low is None else f" The intervals are for {of}."
         sure = f" ({100 * self.confidence:.4g}% CI; privacy noise only)" if ranges else ""

@@ -509,11 +509,11 @@ class GaussianClasses(ClassifierMethods, Release):
         return np.broadcast_to(self.covariances, (len(self.classes), *self.covariances.shape[1:]))
 
     def _sentence(self) -> str:
-        """Write a sentence with the columns and the classes that they distinguish."""
+        """Write a sentence with the columns and the classes in which they are fitted."""
         told = [f"{group} ({share:.0%} of rows)" for group, share in zip(self.classes, self.priors, strict=True)]
-        verb = "distinguish" if len(self.columns) > 1 else "distinguishes"
-        classes = f"{len(told)} classes of {self._label(self.label)}: {list_text(told)}"
-        return f"{self._label(*self.columns)} {verb} {classes}."
+        columns = self._label(*self.columns)
+        classes = f"{len(told)} classes of {self._label(self.label)}"
+        return f"{columns} fitted by a Gaussian in each of {classes}: {list_text(told)}."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return the share of each class, and the mean and sd of each column in it, as rows of a tidy table."""

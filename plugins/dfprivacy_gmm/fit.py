@@ -505,16 +505,16 @@ def reliability_notes(fit: Fit, error: float, *, size: float, epsilon: float, m:
         Notes.
     """
     K, d = fit.family.K, fit.family.d
-    notes = []
+    notes, columns = [], f"{d} column{'s' * (d != 1)}"
     far, near = rows_needed(K, d, epsilon, 4), rows_needed(K, d, epsilon)
     if size < far / 4 or error > _USELESS_ERROR:
         notes.append(
-            f"Uninformative: {K} components in {d} columns need about {far:,} rows at this epsilon even where "
+            f"Uninformative: {K} components in {columns} need about {far:,} rows at this epsilon even where "
             f"they are 4 standard deviations apart; the table has about {size:,.0f}."
         )
     elif size < near:
         notes.append(
-            f"Few rows: {K} components in {d} columns are found in 90% of tables with at least about {far:,} "
+            f"Few rows: {K} components in {columns} are found in 90% of tables with at least about {far:,} "
             f"rows if they are 4 standard deviations apart, and {near:,} rows if they are 2.5 apart."
         )
     elif error > _POOR_ERROR:

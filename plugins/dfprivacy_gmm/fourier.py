@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FourierSketch", "GaussianMixture", "sklearn_shape"]
 
+_LEVEL = 0.05  # of the goodness-of-fit test
+
 
 def sklearn_shape(covariances: NDArray[np.float64], shape: Shape) -> NDArray[np.float64]:
     """Return covariances in the array shape that scikit-learn uses for the covariance type."""
@@ -255,9 +257,17 @@ class GaussianMixture(Release):
     def _sentence(self) -> str:
         """Write a sentence with the weights of the components and the fit of the mixture."""
         shares = list_text([f"{weight:.0%}" for weight in sorted(self.weights_, reverse=True)])
-        many = f"{self.n_components} normal component{'s' * (self.n_components != 1)}"
-        fits = f"goodness of fit: {pvalue(self.residual_pvalue)}"
+        many = f"{self.n_components} Gaussian component{'s' * (self.n_components != 1)}"
+        rejects = "rejects" if self.residual_pvalue < _LEVEL else "does not reject"
+        fits = f"the goodness-of-fit test {rejects} this model ({pvalue(self.residual_pvalue)})"
         return f"{self._label(*self.columns)} fitted by a mixture of {many}, with {shares} of the rows; {fits}."
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the facts, with the predicted error and the p-value in words."""
+        rows = dict(super()._rows())
+        error = f"{self.relative_error:.2g} standard deviations of a component: predicted error of its mean"
+        test = f"{pvalue(self.residual_pvalue)}: goodness-of-fit test, conservative"
+        return list({**rows, "relative_error": error, "residual_pvalue": test}.items())
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return weight, mean and sd of each component in each column as rows of a tidy table."""

@@ -19,7 +19,7 @@ from dfprivacy.inference.planning import FEW, expected_errors, smallest_effect
 from dfprivacy.made_up import assumed_sd, groups_in_steps
 from dfprivacy.plotting import forest
 from dfprivacy.schema import UNDECLARED, chosen_groups
-from dfprivacy.wording import noise_share, number, pvalue, uncertainty, with_unit
+from dfprivacy.wording import noise_share, number, pvalue, rows_phrase, uncertainty, with_unit
 from dfprivacy_inference.asking import assumed_rows, check_distinct_columns
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Anova(Release):
 
     def _rows(self) -> list[tuple[str, str]]:
         low, high = self.eta_squared_low, self.eta_squared_high
-        how = uncertainty(low, high, self.confidence)
+        how = uncertainty(low, high, self.confidence, whose="")
         told = number(self.eta_squared, (high - low) / 4) + how
         return [(name, told if name == "eta_squared" else text) for name, text in super()._rows()]
 
@@ -118,16 +118,17 @@ class Anova(Release):
         """Write a sentence on whether the means differ, with the smallest and the largest mean."""
         unit = self._unit(self.column)
 
-        def mean_text(at: int) -> str:
+        def mean_text(at: int, whose: str) -> str:
             error, part = self.standard_errors[at], self._noise_share(at)
-            how = uncertainty(self.lows[at], self.highs[at], self.confidence, unit=unit, noise=part)
+            how = uncertainty(self.lows[at], self.highs[at], self.confidence, unit=unit, whose=whose, noise=part)
             return f"{with_unit(number(self.means[at], error), unit)} for {self.groups[at]}{how}"
 
         least, most = (self.means.index(end) for end in (min(self.means), max(self.means)))
         found = "differs" if self.rejected else "is not shown to differ"
         groups = f"{len(self.groups)} groups of {self._label(self.by)}"
         what = f"The mean {self._label(self.column)} {found} between {groups}"
-        return f"{what} ({pvalue(self.pvalue)}): from {mean_text(least)} to {mean_text(most)}."
+        last = mean_text(most, rows_phrase(self.covers or ""))
+        return f"{what} ({pvalue(self.pvalue)}): from {mean_text(least, '')} to {last}."
 
     def _noise_share(self, at: int) -> float | None:
         """Return the fraction of the width of a mean's confidence interval that is due to noise."""

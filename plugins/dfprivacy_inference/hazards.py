@@ -223,6 +223,11 @@ class HazardRatio(Estimate):
         end = f" up to {self._label(self.column)} = {with_unit(number(self.until), self._unit(self.column))}"
         return f"{one} {ratio} times that for {by} = {second}{within}{end}, {found}{how}."
 
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the facts, with the number whose standard errors are stated."""
+        of = " (of the log hazard ratio)"
+        return [(name, text + of * name.endswith("standard_error")) for name, text in super()._rows()]
+
     def _tidy(self) -> list[dict[str, Any]]:
         """Return the hazard ratio, the standard errors of its logarithm and its test as a row of a tidy table."""
         (row,) = super()._tidy()

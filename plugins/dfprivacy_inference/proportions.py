@@ -197,26 +197,51 @@ class Proportions(Release):
     def _sentence(self) -> str:
         """Write a sentence with the share of each group or, for many groups, the smallest and the largest."""
         of = [f" for {self._label(self.by)} = {group}" for group in self.groups] if self.by is not None else [""]
-        stands = "" if self.weights is None else rows_phrase(self.covers or "", self.weights)
+        whose = rows_phrase(self.covers or "", self.weights)
+        weighted = "" if self.weights is None else "weighted "
+        start = f"The {weighted}share with {self._label(self.column)} = {self.success} is"
+        if len(of) == 2:  # noqa: PLR2004
+            value, (low, high) = self.difference
+            shares = [
+                number(self.shares[at], (self.highs[at] - self.lows[at]) / 4) + group for at, group in enumerate(of)
+            ]
+            how = uncertainty(low, high, self.confidence, whose=whose, noise=self._noise_share(0, 1))
+            return f"{start} {list_text(shares)}: the difference is {number(value, (high - low) / 4)}{how}."
         order = sorted(range(len(of)), key=lambda at: self.shares[at])
         shown = sorted(range(len(of)) if len(of) <= _MAX_LISTED else {order[0], order[-1]})
         told = [
             number(self.shares[at], (self.highs[at] - self.lows[at]) / 4)
             + of[at]
-            + uncertainty(self.lows[at], self.highs[at], self.confidence, whose=stands, noise=self._noise_share(at))
+            + uncertainty(
+                self.lows[at],
+                self.highs[at],
+                self.confidence,
+                whose=whose * (at == shown[-1]),
+                noise=self._noise_share(at),
+            )
             for at in shown
         ]
         least = f", where it is smallest and largest of {len(of)} groups," if len(shown) < len(of) else ""
-        weighted = "" if self.weights is None else "weighted "
-        return f"The {weighted}share with {self._label(self.column)} = {self.success} is{least} {list_text(told)}."
+        return f"{start}{least} {list_text(told)}."
 
-    def _noise_share(self, at: int) -> float | None:
-        """Return the fraction of the width of a share's confidence interval that is due to noise."""
-        size, share = self.sizes[at], self.shares[at]
-        if size < 1:
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the facts, with the intervals of comparisons, and the meaning of sizes with weights."""
+        rows = dict(super()._rows())
+        for name in ("difference", "risk_ratio", "odds_ratio"):
+            if name in rows:
+                value, (low, high) = getattr(self, name)
+                rows[name] = f"{number(value, (high - low) / 4)}{uncertainty(low, high, self.confidence, whose='')}"
+        if self.weights is not None:
+            rows["weights"] = f"{self.weights}; rows without a weight are omitted; sizes are effective sample sizes"
+        return list(rows.items())
+
+    def _noise_share(self, *groups: int) -> float | None:
+        """Return the fraction of the width of a confidence interval, of a share or a difference, due to noise."""
+        if any(self.sizes[at] < 1 for at in groups):
             return None
-        sampling, noise = math.sqrt(share * (1 - share) / size), self.noise_standard_error / size
-        noise = noise if self.share_errors is None else self.share_errors[at]
+        parts = [math.sqrt(self.shares[at] * (1 - self.shares[at]) / self.sizes[at]) for at in groups]
+        noises = self.share_errors or [self.noise_standard_error / max(size, 1) for size in self.sizes]
+        sampling, noise = math.hypot(*parts), math.hypot(*(noises[at] for at in groups))
         return noise_share(math.hypot(sampling, noise), sampling)
 
     def _tidy(self) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from dfprivacy.made_up import cycle_categories
 from dfprivacy.markup import Grid
 from dfprivacy.plotting import axes
 from dfprivacy.schema import chosen_groups
-from dfprivacy.wording import list_text, number, with_unit
+from dfprivacy.wording import list_text, number, rows_phrase, with_unit
 from dfprivacy_inference.asking import assumed_rows, check_distinct_columns, public_sizes
 from dfprivacy_inference.curves import Curve, LifeTable, check_times, interval_edges
 
@@ -94,19 +94,27 @@ class SurvivalCurves(Release):
     def _sentence(self) -> str:
         """Write a sentence with the median survival time of each group."""
         unit, names = self._unit(self.time), self.groups or ("all rows",)
-        told = []
+        told: list[str] = []
+        whose = f" for {rows_phrase(self.covers or '')}"
         for name, value, low, high in zip(names, self.median, self.median_low, self.median_high, strict=True):
             error = (high - low) / 4 if math.isfinite(high) else (value - low) / 2
             median, *ends = (self._median_text(each, error) for each in (value, low, high))
             interval = " to ".join(dict.fromkeys(ends))
+            of = whose * (len(told) == len(names) - 1)
             told.append(
                 with_unit(median, unit)
-                + f" for {name} ({100 * self.confidence:.4g}% CI {with_unit(interval, unit)})"
+                + f" for {name} ({100 * self.confidence:.4g}% CI {with_unit(interval, unit)}{of})"
             )
         by = "" if self.by is None else f" by {self._label(self.by)}"
         return (
             f"The median {self._label(self.time)} until {self._label(self.event)}{by} is {list_text(told, most=3)}."
         )
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the facts, with the time up to which the means are restricted."""
+        rows = dict(super()._rows())
+        rows["restricted_mean"] += f" (up to {self._label(self.time)} = {number(self.edges[-1])})"
+        return list(rows.items())
 
     def _median_text(self, time: float, error: float) -> str:
         """Write the median survival time of a group, or that it lies beyond the last edge."""
@@ -362,8 +370,8 @@ def _notes(curves: Sequence[Curve], means: Sequence[tuple[float, float, float]])
     if any(more > (high - low) / 2 for more, (_, low, high) in zip(longer, means, strict=True)):
         notes.append(
             "Restricted means assume that events are spread smoothly within intervals: if events are at the ends "
-            f"of the intervals, such as times in whole months, they are up to {max(longer):.2g} longer. Use "
-            "narrower intervals."
+            f"of the intervals, such as times in whole months, the true ones are up to {max(longer):.2g} "
+            "longer. Use narrower intervals."
         )
     return tuple(notes)
 

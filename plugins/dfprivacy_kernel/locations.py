@@ -52,7 +52,8 @@ class KernelLocations(Release):
         """Write a sentence with the number of test locations and their purpose."""
         places = f"{len(self.locations)} test location{'s' * (len(self.locations) != 1)}"
         what = f"{places} of {self._label(*self.columns)}"
-        return f"{what} where the groups seem to differ most, for a test of other rows."
+        apart = f"the largest noisy difference{'s' * (len(self.locations) != 1)} between the groups"
+        return f"{what} with {apart}, for a test of other rows; no test was made."
 
     def _tidy(self) -> list[dict[str, Any]]:
         """Return the value of each column at each location as rows of a tidy table."""

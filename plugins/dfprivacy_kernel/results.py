@@ -234,7 +234,9 @@ class KernelTest(Release):
         if self.low is not None and self.high is not None and self.mmd2 is not None:
             mmd = number(math.sqrt(max(self.mmd2, 0.0)), (self.high - self.low) / 4)
             how = uncertainty(self.low, self.high, self.confidence, p=self.pvalue)
-            return f"{what}: their maximum mean discrepancy is {mmd}{how}."
+            zero = " The interval is conservative: it may contain 0 although the test rejects."
+            more = zero * (self.rejected and self.low <= 0)
+            return f"{what}: their maximum mean discrepancy is {mmd}{how}.{more}"
         told = uncertainty(p=self.pvalue) or f" (at the level {self.alpha:g})"
         return f"{what}{told}."
 

@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from dfprivacy import ArgumentError, Release
 from dfprivacy.features import spread
 from dfprivacy.schema import as_number, as_probability
+from dfprivacy.wording import number
 from dfprivacy_kme.embedding import Space, decode_rows
 from dfprivacy_kme.points import Expectation, Means, TwoSample, WeightedPoints
 
@@ -36,6 +37,8 @@ _RARE_NOTE = (
 )
 _FEWEST, _MANY_ROWS, _MOST = 1 << 10, 1 << 12, 1 << 13  # public rows
 _GRID_STRETCH = 1.06
+_NO_DISTANCE = 1e-6  # squared, below which points have the noisy embedding
+_ROUNDED = 0.005
 _MIN_WEIGHT_SDS = 5  # of the noise's standard deviation, below which a conditional says little
 
 
@@ -89,6 +92,24 @@ class KME(WeightedPoints):
         *("size", "missing", "missing_standard_error", "support", "dimension", "noise_standard_error"),
         *("represent", "objective", "notes"),
     )
+
+    def _sentence(self) -> str:
+        """Write a sentence on what the points represent, and how accurately."""
+        means = "weighted means of smooth functions approximate those of the rows"
+        error = number(self.noise_standard_error, self.noise_standard_error)
+        sure = f"standard error {error} of privacy noise, for a function of norm 1 in the kernel's space"
+        total = float(self.weights.sum())
+        signs = ", and some are negative" if (self.weights < 0).any() else ""
+        weights = f" The weights sum to {total:.2f}{signs}." if signs or abs(total - 1) >= _ROUNDED else ""
+        return f"{super()._sentence().removesuffix('.')}: {means} ({sure}).{weights}"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the facts, with the objective in words unless it is 0 but for rounding."""
+        rows = dict(super()._rows())
+        rows["objective"] = f"{self.objective:.2g}: squared distance of the points from the noisy embedding"
+        if self.objective < _NO_DISTANCE:
+            del rows["objective"]
+        return list(rows.items())
 
     @property
     def dimension(self) -> int:

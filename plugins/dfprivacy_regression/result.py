@@ -15,7 +15,16 @@ from dfprivacy.expressions import read_column
 from dfprivacy.inference.draws import noise_draws
 from dfprivacy.laws import NoiseLaw
 from dfprivacy.plotting import forest
-from dfprivacy.wording import covered_phrase, noise_share, number, rows_phrase, uncertainty, with_unit
+from dfprivacy.wording import (
+    covered_phrase,
+    list_text,
+    noise_share,
+    number,
+    rows_phrase,
+    uncertainty,
+    with_error,
+    with_unit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +47,9 @@ STAGES = {
     "3": "linear discriminant analysis, then one Newton step",
     "4": "linear discriminant analysis, then two Newton steps",
 }
+
+_COEFFICIENTS = "coefficients"
+_MAY_MAKE = "the noise may make "  # and then which terms
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -197,27 +209,47 @@ class Regression(Release):
 
     def _sentence(self) -> str:
         """Write a sentence with the most significant coefficient other than the intercept."""
-        names = [name for name in self.params if name != "Intercept"] or [*self.params]
-        known = [name for name in names if self.params[name] is not None and math.isfinite(self.bse[name])]
+        name, many = self._most_significant
         of, unit = self._outcome_words()
-        if not known:
+        if name is None:
             return f"No coefficient of {of} is known."
-        name = min(known, key=lambda each: self.pvalues[each])
         error = self.bse[name]
         how = uncertainty(
             self.low[name],
             self.high[name],
             self.confidence,
-            whose="" if self.weights is None else rows_phrase(self.covers or "", self.weights),
+            whose=rows_phrase(self.covers or "", self.weights),
             noise=self._noise_share(name),
             p=self.pvalues[name],
         )
         per = f" per {self._unit(name)}" if self._unit(name) else ""
         what = self._term_words(name) if name.startswith("C(") else self._label(name)
-        more = f", the most significant of {len(names)} coefficients" if len(names) > 1 else ""
+        more = f", the most significant of {many} coefficients" if many > 1 else ""
         told = with_unit(number(self.params[name], error), unit) + per * (not name.startswith("C("))
         weighted = "" if self.weights is None else "weighted "
-        return f"The {weighted}{self._coefficient} of {what} for {of} is {told}{how}{more}."
+        doubted = [] if name in self._collinear else self._collinear
+        doubt = f" Do not trust {list_text(doubted)}: the noise may cause collinearity." if doubted else ""
+        return f"The {weighted}{self._coefficient} of {what} for {of} is {told}{how}{more}.{doubt}"
+
+    @property
+    def _most_significant(self) -> tuple[str | None, int]:
+        """Name of the known coefficient with the least p-value, other than the intercept, and their number."""
+        names = [name for name in self.params if name != "Intercept"] or [*self.params]
+        known = [name for name in names if self.params[name] is not None and math.isfinite(self.bse[name])]
+        return min(known, key=lambda each: self.pvalues[each], default=None), len(names)
+
+    @property
+    def _collinear(self) -> list[str]:
+        """Names of the coefficients that a note calls collinear."""
+        notes = (note.partition(_MAY_MAKE)[2].partition(" collinear")[0] for note in self.notes)
+        listed = f", {', '.join(filter(None, notes))}, "
+        return [name for name in self.params if f", {name}, " in listed]
+
+    @property
+    def _uninformative(self) -> bool:
+        """Whether the coefficient of the sentence is not to be trusted."""
+        name, _ = self._most_significant
+        return super()._uninformative and (name is None or name in self._collinear)
 
     def _noise_share(self, name: str) -> float | None:
         """Return the share of the width of a coefficient's confidence interval that is due to noise."""
@@ -279,18 +311,18 @@ class Regression(Release):
         return "\n".join([*lines, *rows, line, *self.notes])
 
     def _rows(self) -> list[tuple[str, str]]:
-        rows = [("formula", self.formula)]
+        rows = [("formula", self.formula), (_COEFFICIENTS, "estimate ± standard error, privacy noise included")]
         for name, value in self.params.items():
-            p = self.pvalues[name]
-            pvalue = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"  # noqa: PLR2004
-            noise = f"noise alone ± {self.noise_standard_errors[name]:.2g}"
-            ends = f"{self.low[name]:.4g} to {self.high[name]:.4g}"
-            rows.append((name, f"{_format_or_none(value)} ± {self.bse[name]:.2g} ({ends}), {pvalue}; {noise}"))
-        unsure = f" ± {self.nobs_standard_error:.2g}" if self.nobs_standard_error else ""
-        rows += [("rows", f"{self.nobs:,.0f}{unsure}")]
+            error, noise = self.bse[name], self.noise_standard_errors[name]
+            known = value is not None and math.isfinite(error)
+            told = with_error(value, error) if known else "not known"
+            how = uncertainty(self.low[name], self.high[name], self.confidence, whose="", p=self.pvalues[name])
+            rows.append((name, f"{told}{how}" + f"; noise alone ± {number(noise, noise)}" * known))
+        unsure = self.nobs_standard_error
+        rows += [("rows", with_error(self.nobs, unsure) if unsure else f"{self.nobs:,.0f}")]
         if self.weights is not None:
             rows.append(("weights", f"{self.weights}; rows without a weight are omitted"))
-        rows += [("fit", f"{self._fit_text()}; {100 * self.confidence:.4g}% intervals include the noise")]
+        rows += [("fit", self._fit_text())]
         rows += [("measured", STAGES[self.stages])]
         return [*rows, *(("note", note) for note in self.notes)]
 
@@ -319,6 +351,10 @@ class Regression(Release):
 
     _coefficient: ClassVar[str] = "coefficient"
     _row_counts = ("nobs",)
+
+    @property
+    def _facts_in_frame(self) -> tuple[str, ...]:
+        return (_COEFFICIENTS,)
 
     def _fit_text(self) -> str:
         """Return a phrase that states the goodness of fit."""
@@ -362,7 +398,7 @@ class OLS(Regression):
     robust: bool
 
     def _fit_text(self) -> str:
-        ends = f"({self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
+        ends = f"({100 * self.confidence:.4g}% CI {self.rsquared_low:.3f} to {self.rsquared_high:.3f})"
         errors = "robust" if self.robust else "classical"
         return f"R-squared: {_format_or_none(self.rsquared, '.3f')} {ends}; {errors} errors"
 
@@ -435,7 +471,7 @@ class Logit(Regression):
         return f"The logistic regression of {self._outcome_words()[0]} did not converge."
 
     def _fit_text(self) -> str:
-        return "log-odds"
+        return "coefficients are log-odds"
 
     def odds_ratios(self) -> dict[str, ConfidenceInterval]:
         """Return a confidence interval for each odds ratio, the exponential of a coefficient.
@@ -538,7 +574,7 @@ def collinear_note(names: Sequence[str], direction: Numbers) -> str:
     far = np.abs(direction) > np.abs(direction).max() / 2
     blamed = [name for name, is_far in zip(names, far, strict=True) if is_far]
     return (
-        f"the noise may make {', '.join(blamed)} collinear"
+        f"{_MAY_MAKE}{', '.join(blamed)} collinear"
         f"{' with the constant' if len(blamed) == 1 else ''}. Use more rows, a larger epsilon, tighter bounds or "
         "fewer regressors."
     )

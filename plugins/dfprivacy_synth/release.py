@@ -158,7 +158,7 @@ class Synth(Release):
     @property
     def _table_names(self) -> list[str]:
         """Label of each contingency table: the names of its columns."""
-        return [" x ".join(self.columns[place] for place in table.columns) for table in self._tables]
+        return [" × ".join(self.columns[place] for place in table.columns) for table in self._tables]
 
     @cached_property
     def _one_way_tables(self) -> list[NoisyTable]:

@@ -572,9 +572,9 @@ class TTest(Estimate):
     def _sentence(self) -> str:
         """Write a sentence with the mean, or the difference of two means, and the result of the test."""
         unit, error = self._unit(self.column), (self.high - self.low) / 4
-        stands = "" if self.weights is None else rows_phrase(self.covers or "", self.weights)
+        whose = rows_phrase(self.covers or "", self.weights)
         how = uncertainty(
-            self.low, self.high, self.confidence, unit=unit, whose=stands, noise=self._noise_part, p=self.pvalue
+            self.low, self.high, self.confidence, unit=unit, whose=whose, noise=self._noise_part, p=self.pvalue
         )
         weighted = "" if self.weights is None else "weighted "
         what = f"{weighted}mean {self._label(self.column)}{bounds_phrase(self.covers, self.bounds)}"
