@@ -319,6 +319,7 @@ def test_what_cannot_be_told_is_said():
     assert fit(drawn(2, 2, 4, 12_000)[0]).notes == ()
     assert odd.residual_pvalue < 1e-6
     assert any("does not describe" in note for note in odd.notes)
+    assert "test rejects this model (p < 0.001)" in " ".join(repr(odd).split())
 
 
 def test_the_rule_of_how_many_rows():

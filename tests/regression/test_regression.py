@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import os
@@ -23,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 import dfprivacy as dp
 from dfprivacy import ArgumentError, DPError
+from dfprivacy_regression.result import collinear_note
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "benchmarks"))
@@ -362,6 +364,18 @@ def test_what_cannot_be_told_apart_is_said(asked, blamed):
     assert fit.notes[0].startswith("Uninformative")
     assert all(name in fit.notes[0] for name in blamed)
     assert all(fit.high[name] - fit.low[name] > 1 for name in blamed)
+
+
+@pytest.mark.parametrize(("blamed", "doubted"), [(("Intercept", "b"), False), (("a", "b"), True)])
+def test_the_sentence_is_doubted_if_its_own_coefficient_is(blamed, doubted):
+    """If the noise may make others collinear, the sentence names them, and is not called uninformative itself."""
+    note = "Uninformative: " + collinear_note(blamed, np.ones(2))
+    fit = dataclasses.replace(protect().ols("y ~ a + b", epsilon=100), notes=(note,))
+
+    text = " ".join(repr(fit).partition("OLS:")[0].split())
+
+    assert text.startswith("Uninformative: the coefficient of a" if doubted else "The coefficient of a")
+    assert ("Do not trust Intercept and b: the noise may cause collinearity." in text) is not doubted
 
 
 FIRST = table(50)
