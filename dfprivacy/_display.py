@@ -177,7 +177,7 @@ class DisplayMixin:
         return "; ".join(" ".join(row) for row in rows)
 
     def _main_field(self, fields: Mapping[str, Any]) -> str | None:
-        """Return the name of the field that the interval is about: of no estimate, the first number within it."""
+        """Return the name of the estimate's field, or else of the first number within the interval."""
         asked = {"alpha", "confidence"}
         numbers = {name: value for name, value in fields.items() if isinstance(value, float) and name not in asked}
         low, high = numbers.get("low", math.inf), numbers.get("high", -math.inf)

@@ -172,7 +172,7 @@ def _type_name(cls: type) -> str:
 
 
 def _class_of_name(name: object) -> type[JsonConversion] | None:
-    """Return the class of releases with a qualified name; None if there is none, or if it is inside a function."""
+    """Return the class of releases that has a name, even if its module was renamed since; None if there is none."""
     if not isinstance(name, str) or "<locals>" in name:
         return None
     if name not in _types:

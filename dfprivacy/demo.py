@@ -68,7 +68,7 @@ def run(ledger: str, picture: Path) -> None:
     protect_survey(eager, ledger)
     married = eager.dp.ttest("yrs_married", **compared)
     print_section(
-        "Polars DataFrame, same account: do not religious (1) and strongly religious (4) "
+        "Polars DataFrame, same account: do non-religious (1) and strongly religious (4) "
         "people differ in years married?",
         married,
     )
@@ -79,7 +79,7 @@ def run(ledger: str, picture: Path) -> None:
         eager.write_parquet(file)
         lazy: Any = pl.scan_parquet(file)
         protect_survey(lazy, ledger)
-        print_section("Polars LazyFrame, streamed from Parquet: do their ratings of marriage differ?",
+        print_section("Polars LazyFrame, streamed from Parquet: do ratings of marriage differ with religiousness?",
             lazy.dp.chi2("rate_marriage", "religious", method="table", epsilon=0.4))  # fmt: skip
     print_section("", private.budget)
 
@@ -101,12 +101,12 @@ def run(ledger: str, picture: Path) -> None:
     except BudgetExceeded as refusal:
         print_section("", f"BudgetExceeded: {refusal}")
 
-    print_section("A picture of the second answer", _draw_to_file(married, picture))
+    print_section("A picture of the second answer", _save_plot(married, picture))
     print_section("What is left", private.budget)
 
 
-def _draw_to_file(release: Release, picture: Path) -> str:
-    """Draw a release into a file, and return the file's path as text."""
+def _save_plot(release: Release, picture: Path) -> str:
+    """Save a release's plot in a file; return the file's path, or what is missing if it cannot be drawn."""
     try:
         release.plot().figure.savefig(picture)
     except MissingDependency as missing:

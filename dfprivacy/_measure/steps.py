@@ -327,7 +327,7 @@ class CallState:
             )
 
     def _read_query(self, measurand: RowFeatures | Statistic, reveal: Reveal | None = None) -> Query:
-        """Return a query; record which numeric columns it measures, and whether their bounds scale the noise."""
+        """Return the query of what is measured; record its bounded columns, and whether bounds scale the noise."""
         query = self._runner.copied_query(measurand, reveal)
         declared = self._table.schema.columns
         for part in query.simple_parts:

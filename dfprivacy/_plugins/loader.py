@@ -177,7 +177,7 @@ class Registry:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Texts on problems, one for each plugin or distribution that has any; blocked plugins are left out."""
+        """Problems, as texts: of plugins that are not blocked, and those that belong to no single plugin."""
         wrong = (p.problem for p in self.plugins if p.problem and p.status != "blocked")
         return (*self.notes, *wrong)
 

@@ -72,7 +72,7 @@ def count_keys(
 def count_values(
     parts: Iterable[tuple[Batch, NDArray[np.bool_] | None]], columns: Sequence[Column], edges: NDArray[np.float64]
 ) -> Counter[Key]:
-    """Count the selected rows by value, and by type of value, for each column.
+    """Count the selected rows of each column by value, and by kind of value: numbers and dates by interval.
 
     Parameters
     ----------

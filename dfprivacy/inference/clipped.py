@@ -130,7 +130,7 @@ class Clipped:
                 continue
             some.sort(key=lambda at: -shares[at][side][0])
             own = [f" of {group}" for group in groups] or [""]
-            parts = [f"{_write_share(shares[at][side])} of the rows{own[at]}" for at in some]
+            parts = [f"{_share_as_text(shares[at][side])} of the rows{own[at]}" for at in some]
             what = (
                 f"{f'{of}: ' if of else ''}{list_text(parts, _NAMED)} were {where} {number(end)}, and limited to it"
             )
@@ -186,7 +186,7 @@ def shares_beyond_bounds(
     return tuple(one.shares for one in each), tuple(itertools.chain(*told))
 
 
-def _write_share(share: Share) -> str:
+def _share_as_text(share: Share) -> str:
     """Return a share and its interval as text, in percent."""
     part, low, high = (100 * each for each in share)
     error = 2 * (high - low)

@@ -155,7 +155,7 @@ class NoisyCounts:
         return Counts((n + apart) / 2, n)
 
     def simulate(self, n: ArrayLike, share: ArrayLike, tables: int) -> NoisyCounts:
-        """Simulate noisy counts of random samples, with the same noise, for planning.
+        """Simulate releases of the counts of random samples, with noise of the same laws, for planning.
 
         Parameters
         ----------

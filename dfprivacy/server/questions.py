@@ -67,7 +67,7 @@ class OwnAccount(Account):
         return [each for each in super().tables() if each.name in self.theirs]
 
     def answer(self, *questions: str) -> KeptAnswer | None:
-        """Return what `Account.answer` returns; None if the call that it answers is another analyst's."""
+        """Return the newest answer to the first question that has one; None if another analyst's call made it."""
         found = super().answer(*questions)
         return found if found is not None and self._is_own(found.call) else None
 

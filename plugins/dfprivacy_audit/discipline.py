@@ -120,7 +120,7 @@ class Audit:
 
     @cached_property
     def distant_run_pairs(self) -> list[tuple[str, Recording, Recording]]:
-        """Names and runs of pairs of tables that are far apart, with the same noisy sums; some have many rows."""
+        """Name and two runs of each pair of distant tables, with the same noisy sums; large tables come last."""
         rows = self.rows * -(-_LARGE_ROWS // len(self.rows))
         first = self.harness.trace(rows)
         return [(name, self.first_run, trace) for name, _, trace in self.distant_runs] + [

@@ -411,7 +411,7 @@ def _step_loss(kind: str, scale: float, loss: Fraction) -> Fraction:
 
 
 def _distance_and_new_keys(a: Draw, b: Draw) -> tuple[int, Fraction, Fraction]:
-    """Return the distance of key counts and, for each table, the probability of a key that the other lacks.
+    """Return the distance of two draws' key counts, and a bound on each one's chance to reveal a key of its own.
 
     Of a known domain, a key that occurs in no row counts 0, and none is of one table alone.
     """

@@ -141,7 +141,7 @@ class Margins(RowFeatures):
 
 
 class UnitCircleNorm(_CountStatistic):
-    """Norm of the unit circle mechanism for each column, divided by its sensitivity to one row."""
+    """Norm of the unit circle mechanism for each column, divided by a sensitivity."""
 
     description = "the unit circle norms of {columns}"
 
@@ -163,7 +163,7 @@ class UnitCircleNorm(_CountStatistic):
         self.error = _ROUNDING_ERROR * self.weights * (2 + 2 * math.sqrt(n1 * n0 / (tau * (n1 + n0))))
 
     def value(self, sums: NDArray[np.float64]) -> Any:
-        """Compute the scaled norm of each column from the counts."""
+        """Return the unit circle norm of each column, computed from the counts and divided by its sensitivity."""
         n1, n0 = self.sizes
         (c11, c10), complete = self.group_counts(sums)
         return unit_circle_norm(c11, c10, n1, n0, self.tau, complete) * self.weights

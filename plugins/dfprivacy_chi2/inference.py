@@ -1,4 +1,4 @@
-"""Tests of one table from released numbers: a difference of shares, counts of all cells, or a norm."""
+"""Tests of a contingency table from released numbers: a difference of shares, all cell counts, or ‖V‖."""
 
 from __future__ import annotations
 

@@ -77,16 +77,16 @@ class Law:
 
 def noise_sf(y: Array, *scales: float) -> Array:
     """Return the survival function at y of one Laplace variable, or of the sum of two, given their scales."""
-    tail = _laplace_function(y, scales, 2)
+    tail = _laplace_density_or_tail(y, scales, 2)
     return np.asarray(np.where(y > 0, tail, 1 - tail))
 
 
 def noise_pdf(y: Array, *scales: float) -> Array:
     """Return the density at y of one Laplace variable, or of the sum of two, given their scales."""
-    return _laplace_function(y, scales, 1)
+    return _laplace_density_or_tail(y, scales, 1)
 
 
-def _laplace_function(y: Array, scales: tuple[float, ...], power: int) -> Array:
+def _laplace_density_or_tail(y: Array, scales: tuple[float, ...], power: int) -> Array:
     """Return the density at y, or survival function at |y| (power 2), of one or a sum of two Laplace variables."""
     a, away = max(scales), np.abs(y)
     if len(scales) == 1:

@@ -434,7 +434,8 @@ def _check_group_sizes(sizes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the group sizes; raise an error if they are too large for computing distances."""
     if min(sizes) > _MAX_DISTANCE_ROWS:
         raise ArgumentError(
-            f'score="distance" needs a group of at most {_MAX_DISTANCE_ROWS:,} rows, not {min(sizes):,}.',
+            f'score="distance" needs at most {_MAX_DISTANCE_ROWS:,} rows in the smaller group, '
+            f"which has {min(sizes):,}.",
             'Use score="statistic".',
         )
     return sizes

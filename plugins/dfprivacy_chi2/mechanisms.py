@@ -156,7 +156,7 @@ def conclude_chi2_unitcircle(
 ) -> Chi2:
     """Compute the test from the noisy norm of the unit circle mechanism."""
     (norm,) = measured.values
-    guarantee = "ε-differential privacy for tables with the same margins, of which two rows have exchanged their x"
+    guarantee = "ε-differential privacy for pairs of tables with the same margins, where two rows swap their x"
     return with_conclusions(
         Chi2(
             **_result_fields(measured, x, by),

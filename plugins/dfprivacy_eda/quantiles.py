@@ -60,7 +60,7 @@ class RankOfLeaf(OfSums):
     at most; where a row comes or goes, by q or 1 - q.
     """
 
-    description = "the intervals of {columns} by rank"
+    description = "the intervals of {columns} by nearness to the quantile"
     error = 1e-6  # of q n, for up to 2^32 rows
 
     def __init__(self, counts: features.RowFeatures, q: float) -> None:

@@ -448,7 +448,7 @@ class Crosstab(_CellCounts):
             return [*rows, *super()._rows()]
         first, second = self.columns
         question = f'chi2({first!r}, {second!r}, method="table", epsilon=...)'
-        test = [("test", f"{question} tests independence, at no charge for the same epsilon")]
+        test = [("test", f"{question} tests independence; it is free with the epsilon of this table")]
         return [*rows, *super()._rows(), *(test if self.noise_kind == "Laplace" else [])]
 
     def plot(self, ax: Any = None) -> Any:

@@ -303,12 +303,12 @@ def least_squares(
     above = below.pop()
     for z, spread in zip(reversed(below), spreads[1:], strict=True):
         families = z.reshape(len(above), -1)
-        part = _residual_weights(spread.reshape(families.shape))[0]
+        part = _weights_and_total_variance(spread.reshape(families.shape))[0]
         above = (families + (above - families.sum(axis=1))[:, None] * part).ravel()
     return above, tuple(float(each[0]) if (each == each[0]).all() else each for each in spreads)
 
 
-def _residual_weights(variances: Numbers) -> tuple[Numbers, Numbers]:
+def _weights_and_total_variance(variances: Numbers) -> tuple[Numbers, Numbers]:
     """Return the weights by which children share their parent's residual, and the sum of their variances.
 
     Where nothing is known of them, or all is, they share alike.
@@ -407,7 +407,7 @@ class Tree:
         known[[0, -1]] = True
         for (fewer, more), spread in zip(itertools.pairwise(self.sizes[::-1]), spreads[:0:-1], strict=True):
             b = fewer // more
-            parts, total = _residual_weights(spread.reshape(more, b))
+            parts, total = _weights_and_total_variance(spread.reshape(more, b))
             ends = np.zeros((more + 1, b + 1))  # C/S, and one family more for the last edge, which is in none
             np.cumsum(parts, axis=1, out=ends[:-1, 1:])
             at, j = np.divmod(at, b)

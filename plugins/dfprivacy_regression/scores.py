@@ -181,7 +181,7 @@ class LogisticScore(_UnitFeatures):
         What it is divided by. In a plan no slopes are known, and their sum is taken to be 1.
     """
 
-    description = "logistic scores or information of {columns}"
+    description = "logistic scores, or entries of the Fisher information, of {columns}"
 
     def __init__(self, design: Design, b: Numbers, *, information: bool) -> None:
         self.design = design

@@ -227,7 +227,7 @@ def _is_numeric(column: Column) -> bool:
 
 
 def _largest_table() -> RowFeatures:
-    """Return features with as many cells as the largest contingency table that may be measured."""
+    """Return features as large as the largest contingency table that may be measured, for planning its noise."""
     return OneHot(*(Column(f"code {at}", categories=tuple(range(CODES))) for at in (1, 2, 3)))
 
 
