@@ -332,12 +332,13 @@ def measure(case: Case, name: str, table: pd.DataFrame, seen: Tally, runs: int) 
     answers = [getattr(view, case.method)(*args, **kwargs, epsilon=USUAL, fresh=True) for _ in range(runs)]
     for answer in answers:
         judge(case, answer, truth, seen)
-    explained = str(view.explain(case.method, *args, **kwargs, epsilon=USUAL))
-    expected = re.search(r"expected standard error[^:]*: ([\d.e+-]+)", explained)
+    found = view.explain(case.method, *args, **kwargs, epsilon=USUAL).findings
+    named = [value for name, value in found.items() if name.startswith("expected standard error")]
+    expected = [value for value in named if isinstance(value, float)]
     if expected and len(truth) == 1:
         errors = [main_of(answer.records()[0]) - next(iter(truth[0].values())) for answer in answers]
         if (rms := float(np.sqrt(np.mean(np.square(errors))))) > 0:
-            seen.forecast.append(float(expected[1]) / rms)
+            seen.forecast.append(expected[0] / rms)
 
 
 def judge(case: Case, answer: Any, truth: Known, seen: Tally) -> None:
