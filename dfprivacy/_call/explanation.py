@@ -94,7 +94,7 @@ class Explanation:
         afford = "can" if self.left <= self.largest else "CANNOT"
         price = f"epsilon {self.epsilon:g}" + (f", delta {self.delta:g}" if self.delta else "")
         if not self.left:
-            price = f"nothing, by what was paid before (otherwise {price})"
+            price = f"nothing: it follows from what was paid before (otherwise {price})"
         elif self.left < self.epsilon:
             price = f"{price}; {self.left:g} is left to pay, as the rest was paid before"
         return [

@@ -97,7 +97,7 @@ def test_another_conclusion_from_the_same_sums_is_free(again):
         (0.5, False),
         (0.0, True),
     ]
-    assert "price: nothing, by what was paid before (otherwise epsilon 0.5)" in repr(after)
+    assert "price: nothing: it follows from what was paid before (otherwise epsilon 0.5)" in repr(after)
     with pytest.raises(dp.BudgetExceeded):
         asked.ttest("y", epsilon=0.5)
 
