@@ -42,13 +42,12 @@ if TYPE_CHECKING:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Look for no garbage among modules and tests, which live as long as the suite, and seldom among the rest."""
+    """Look for no garbage among modules and tests, which live as long as the suite: that takes long."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(50_000)
         gc.enable()
 
 
