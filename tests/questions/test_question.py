@@ -596,3 +596,14 @@ def test_a_preparer_exchanges_arguments_before_the_question_is_written_down():
     assert again.privacy.replayed
     assert 1 == view.budget.spent
     assert [(view.schema.size, "age")] * 3 == seen
+
+
+def test_a_delta_is_explained_where_one_would_be_charged():
+    """A method that takes a delta, and measures without one here, is explained without."""
+    rows = pd.DataFrame({"x": np.arange(200) % 7, "g": ["a", "b"] * 100})
+    terms = {"bounds": {"x": (0, 6)}, "categories": {"g": ["a", "b"]}, "public": ["g"], "ledger": "memory:"}
+    view = dp.protect(rows, "explained delta", epsilon=9, delta=1e-5, **terms)
+
+    assert view.explain("kernel_two_sample", ["x"], by="g", method="mmd", epsilon=1).delta == 0
+    assert view.explain("kme_release", ["x"], epsilon=1).delta > 0
+    assert view.kernel_two_sample(["x"], by="g", method="mmd", epsilon=1).privacy.delta == 0
